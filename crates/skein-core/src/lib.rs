@@ -1,0 +1,7 @@
+//! Skein's pure logic: what a task, a skill, a reward and a batch are.
+//!
+//! Nothing here knows a tensor, the network or an untrusted program, so every rule of the
+//! method can be read and tested in milliseconds. What touches the outside lives in `skein-io`,
+//! what holds tensors in the root package.
+
+pub mod types;

@@ -1,0 +1,1 @@
+//! The libtorch calls that tch does not bind.

@@ -1,0 +1,84 @@
+//! The command line: parse, run, exit code. One file per subcommand.
+//!
+//! Nothing here knows an algorithm; a subcommand reads its input, calls a job or a core function and prints.
+//! Results go to stdout, everything else to stderr.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod config;
+mod entropy;
+mod generate;
+mod parity;
+mod report;
+mod reward;
+mod score;
+mod synth;
+mod train;
+
+/// Trains skill-native language models: SFT warm-up, then GRPO with the skill-entropy reward.
+#[derive(Debug, Parser)]
+#[command(name = "skein", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a model: the stages a config lists (sft, rl, eval).
+    Train(train::Args),
+    /// Sample completions from a model.
+    Generate(generate::Args),
+    /// Measure throughput of one part and print JSON.
+    Bench(bench::Args),
+    /// Compare a model with reference numbers.
+    Parity(parity::Args),
+    /// Make cross-skill tasks.
+    Synth(synth::Args),
+    /// Estimate and inspect skill-entropy tables.
+    Entropy(entropy::Args),
+    /// Score responses to cross-skill tasks.
+    Reward(reward::Args),
+    /// Score answers with the domain scorers.
+    Score(score::Args),
+    /// Show or check a config.
+    Config(config::Args),
+    /// Compare finished runs.
+    Report(report::Args),
+}
+
+/// What the user gave is wrong (a flag, a config, an input file), as opposed to a run that failed: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// Parses the arguments, runs the subcommand, maps its outcome to the exit code: 0, 1 for failure, 2 for usage.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if error.chain().any(|cause| cause.is::<UsageError>()) { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Train(args) => train::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Parity(args) => parity::run(args),
+        Command::Synth(args) => synth::run(args),
+        Command::Entropy(args) => entropy::run(args),
+        Command::Reward(args) => reward::run(args),
+        Command::Score(args) => score::run(args),
+        Command::Config(args) => config::run(args),
+        Command::Report(args) => report::run(args),
+    }
+}

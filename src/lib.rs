@@ -1,0 +1,7 @@
+//! Skein: everything that holds a tensor, and the command line over it.
+//!
+//! Imports point down only: `cli` → `jobs` → {`trainer`, `engine`} → {`models`, `optim`} → `nn` → `kernels`.
+//! `engine` and `trainer` never import each other; both run the model code of [`models`] on the same weights.
+
+pub mod cli;
+pub mod models;
