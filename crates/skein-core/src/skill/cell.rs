@@ -179,7 +179,9 @@ mod tests {
     fn tallies_give_mean_and_standard_error() {
         let mut tally = Tally::default();
         assert_eq!((tally.accuracy(), tally.variance_of_mean()), (None, None));
-        [1.0, 0.0, 1.0, 0.5].map(|score| tally.add(score));
+        for score in [1.0, 0.0, 1.0, 0.5] {
+            tally.add(score);
+        }
         assert_eq!(tally.accuracy(), Some(0.625));
         // Deviations from 0.625: 0.375², 0.625², 0.375², 0.125² add up to 0.6875; over 3, over 4.
         let variance = tally.variance_of_mean().expect("four scores");

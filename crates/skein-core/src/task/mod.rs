@@ -27,9 +27,17 @@ pub struct Step {
     /// The texts of the options A, B, …; empty unless the question is multiple choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// The question with what it takes from earlier steps filled in; none where it takes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standalone: Option<String>,
 }
 
 impl Step {
+    /// The question to ask when the step is asked by itself.
+    pub fn standalone_question(&self) -> &str {
+        self.standalone.as_deref().unwrap_or(&self.question)
+    }
+
     /// The bank key of the step's skill.
     pub fn key(&self) -> SkillKey {
         SkillKey::new(self.domain, self.skill.as_str())
