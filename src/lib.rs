@@ -3,5 +3,7 @@
 //! Imports point down only: `cli` → `jobs` → {`trainer`, `engine`} → {`models`, `optim`} → `nn` → `kernels`.
 //! `engine` and `trainer` never import each other; both run the model code of [`models`] on the same weights.
 
+pub mod checkpoint;
 pub mod cli;
 pub mod models;
+pub mod nn;

@@ -1,0 +1,187 @@
+//! What the supported decoders share: the frame around the layers, attention with its projections, the gated MLP.
+//!
+//! An architecture is a [`DecoderLayer`]: which norms it has and where. `llama.rs`, `qwen3.rs` and `olmo3.rs` each hold one.
+
+use tch::{Device, Kind, Tensor};
+
+use super::weights::WeightsBuilder;
+use super::{Attend, AttentionSpec, CausalLm, ModelConfig, Rotary, Weights};
+use crate::nn::{Linear, RmsNorm, Rope};
+
+/// One layer of an architecture.
+pub(super) trait DecoderLayer {
+    /// Allocates the weights of layer `index`.
+    fn new(config: &ModelConfig, index: usize, weights: &mut WeightsBuilder) -> Self;
+    /// `[N, D]` to `[N, D]`.
+    fn forward(&self, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor;
+}
+
+/// Embedding, layers of one architecture, final norm and head.
+#[derive(Debug)]
+pub(super) struct Decoder<L> {
+    config: ModelConfig,
+    weights: Weights,
+    embed_tokens: Tensor, // [V, D]
+    layers: Vec<L>,
+    norm: RmsNorm,
+    lm_head: Tensor, // [V, D]
+    ropes: Vec<Rope>,
+}
+
+impl<L: DecoderLayer> Decoder<L> {
+    pub(super) fn new(config: ModelConfig, kind: Kind, device: Device) -> Self {
+        let mut weights = WeightsBuilder::new(kind, device);
+        let embed_tokens = weights.matrix("model.embed_tokens.weight".into(), config.vocab_size, config.hidden_size);
+        let layers = (0..config.num_hidden_layers).map(|index| L::new(&config, index, &mut weights)).collect();
+        let norm = RmsNorm::new(weights.vector("model.norm.weight".into(), config.hidden_size), config.rms_norm_eps);
+        let lm_head = if config.tie_word_embeddings {
+            embed_tokens.shallow_clone()
+        } else {
+            weights.matrix("lm_head.weight".into(), config.vocab_size, config.hidden_size)
+        };
+        let num_positions = config.max_position_embeddings as i64;
+        let ropes =
+            config.ropes.iter().map(|rope| Rope::new(rope, config.head_dim, num_positions, (kind, device))).collect();
+        Self { weights: weights.finish(), config, embed_tokens, layers, norm, lm_head, ropes }
+    }
+}
+
+impl<L: DecoderLayer> CausalLm for Decoder<L> {
+    fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    fn embed(&self, ids: &Tensor) -> Tensor {
+        // No padding index: Hugging Face drops the embedding gradient of the padding id, which is the end-of-turn id in
+        // some checkpoints; there is no padding here to protect from.
+        Tensor::embedding(&self.embed_tokens, ids, -1, false, false)
+    }
+
+    fn rotary(&self, positions: &Tensor) -> Vec<Rotary> {
+        self.ropes.iter().map(|rope| rope.at(positions)).collect()
+    }
+
+    fn layer(&self, index: usize, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
+        self.layers[index].forward(hidden, rotary, attend)
+    }
+
+    fn final_norm(&self, hidden: &Tensor) -> Tensor {
+        self.norm.forward(hidden)
+    }
+
+    fn head_weight(&self) -> &Tensor {
+        &self.lm_head
+    }
+}
+
+/// The norms some architectures put on queries and keys before rotating them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QkNorm {
+    /// None.
+    None,
+    /// Over each head's `E` elements.
+    PerHead,
+    /// Over all heads' elements at once.
+    FullWidth,
+}
+
+/// Fused query, key and value projections, rotation, the caller's attention, output projection.
+#[derive(Debug)]
+pub(super) struct SelfAttention {
+    qkv_proj: Linear,
+    o_proj: Linear,
+    qk_norms: Option<(RmsNorm, RmsNorm)>,
+    qk_norm: QkNorm,
+    spec: AttentionSpec,
+    rope: usize,
+    num_heads: i64,
+    num_kv_heads: i64,
+    head_dim: i64,
+}
+
+impl SelfAttention {
+    pub(super) fn new(config: &ModelConfig, index: usize, qk_norm: QkNorm, weights: &mut WeightsBuilder) -> Self {
+        let name = |part: &str| format!("model.layers.{index}.self_attn.{part}.weight");
+        let (num_heads, num_kv_heads, head_dim) =
+            (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+        let (q_width, kv_width) = (num_heads * head_dim, num_kv_heads * head_dim);
+        let parts = [(name("q_proj"), q_width), (name("k_proj"), kv_width), (name("v_proj"), kv_width)];
+        let qkv_proj = Linear::new(weights.fused(name("qkv_proj"), &parts, config.hidden_size));
+        let o_proj = Linear::new(weights.matrix(name("o_proj"), config.hidden_size, q_width));
+        let norm_widths = match qk_norm {
+            QkNorm::None => None,
+            QkNorm::PerHead => Some((head_dim, head_dim)),
+            QkNorm::FullWidth => Some((q_width, kv_width)),
+        };
+        let qk_norms = norm_widths.map(|(q_len, k_len)| {
+            let mut norm = |part, len| RmsNorm::new(weights.vector(name(part), len), config.rms_norm_eps);
+            (norm("q_norm", q_len), norm("k_norm", k_len))
+        });
+        let layer = config.layers[index];
+        let spec = AttentionSpec { layer: index, scale: (head_dim as f64).powf(-0.5), window: layer.window };
+        Self { qkv_proj, o_proj, qk_norms, qk_norm, spec, rope: layer.rope, num_heads, num_kv_heads, head_dim }
+    }
+
+    /// `[N, D]` to `[N, D]`.
+    pub(super) fn forward(&self, x: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
+        let rotary = &rotary[self.rope];
+        let (num_heads, num_kv_heads) = (self.num_heads, self.num_kv_heads);
+        let heads = |x: &Tensor| x.unflatten(-1, [-1, self.head_dim]); // [N, ·E] to [N, ·, E]
+        let qkv = self.qkv_proj.forward(x); // [N, (H + 2K) E]
+        let (q, k, v) = match &self.qk_norms {
+            None => {
+                // One rotation for queries and keys together.
+                let [qk, v] = split(&heads(&qkv), [num_heads + num_kv_heads, num_kv_heads], 1);
+                let [q, k] = split(&rotary.apply(&qk), [num_heads, num_kv_heads], 1);
+                (q, k, v)
+            }
+            Some((q_norm, k_norm)) if self.qk_norm == QkNorm::PerHead => {
+                let [q, k, v] = split(&heads(&qkv), [num_heads, num_kv_heads, num_kv_heads], 1);
+                (rotary.apply(&q_norm.forward(&q)), rotary.apply(&k_norm.forward(&k)), v)
+            }
+            Some((q_norm, k_norm)) => {
+                let widths = [num_heads, num_kv_heads, num_kv_heads].map(|heads| heads * self.head_dim);
+                let [q, k, v] = split(&qkv, widths, 1);
+                let (q, k) = (heads(&q_norm.forward(&q)), heads(&k_norm.forward(&k)));
+                (rotary.apply(&q), rotary.apply(&k), heads(&v))
+            }
+        };
+        let attended = attend.attend(self.spec, &q, &k, &v); // [N, H, E]
+        self.o_proj.forward(&attended.flatten(1, 2))
+    }
+}
+
+/// `down(silu(gate(x)) * up(x))` with gate and up fused.
+#[derive(Debug)]
+pub(super) struct Mlp {
+    gate_up_proj: Linear,
+    down_proj: Linear,
+}
+
+impl Mlp {
+    pub(super) fn new(config: &ModelConfig, index: usize, weights: &mut WeightsBuilder) -> Self {
+        let name = |part: &str| format!("model.layers.{index}.mlp.{part}.weight");
+        let width = config.intermediate_size;
+        let parts = [(name("gate_proj"), width), (name("up_proj"), width)];
+        Self {
+            gate_up_proj: Linear::new(weights.fused(name("gate_up_proj"), &parts, config.hidden_size)),
+            down_proj: Linear::new(weights.matrix(name("down_proj"), config.hidden_size, width)),
+        }
+    }
+
+    /// `[N, D]` to `[N, D]`.
+    pub(super) fn forward(&self, x: &Tensor) -> Tensor {
+        let width = self.down_proj.weight().size()[1];
+        let [gate, up] = split(&self.gate_up_proj.forward(x), [width, width], 1);
+        self.down_proj.forward(&(gate.silu() * up))
+    }
+}
+
+/// Views of `x` along `dim`. One split, not several narrows: its backward is one concatenation.
+fn split<const PARTS: usize>(x: &Tensor, sizes: [i64; PARTS], dim: i64) -> [Tensor; PARTS] {
+    x.split_with_sizes(sizes, dim).try_into().expect("one view per size")
+}

@@ -1,0 +1,14 @@
+//! The parts decoders are built from, each as plain as its formula.
+//!
+//! Nothing here knows an architecture, a checkpoint or a batch layout. Parts hold shallow clones of tensors that
+//! [`crate::models::Weights`] lists; they never copy or convert a weight.
+
+pub mod attention;
+pub mod linear;
+pub mod norm;
+pub mod rope;
+
+pub use attention::{Attend, AttentionSpec, DenseAttention};
+pub use linear::Linear;
+pub use norm::RmsNorm;
+pub use rope::{Rope, RopeConfig, RopeScaling, Rotary};
