@@ -13,8 +13,9 @@ fail() {
 
 # Prints the first Python between 3.10 and 3.14 that can make environments; PYTHON names one to use instead.
 find_python() {
-  local candidate seen=""
-  for candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
+  local candidate seen="" candidates=(python3 python3.14 python3.13 python3.12 python3.11 python3.10)
+  if [ -n "${PYTHON:-}" ]; then candidates=("$PYTHON"); fi
+  for candidate in "${candidates[@]}"; do
     if "$candidate" -I -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 15))' 2>/dev/null; then
       printf '%s\n' "$candidate"
       return
@@ -74,10 +75,11 @@ remake_venv() {
   need_disk "$gigabytes" "$venv"
   step "installing into $venv with $("$python" --version): $(printf '%s ' "${@:2}")"
   "$python" -I -m venv "$venv"
-  if [ "$1" = alone ]; then options=(--no-deps); fi
+  if [ "$1" = alone ]; then options+=(--no-deps); fi
+  if [ ! -t 2 ]; then options+=(--quiet); fi  # a terminal gets pip's progress bars
   # A temporary folder of its own: wheels of gigabytes do not fit into many a /tmp.
   mkdir "$venv/tmp"
-  TMPDIR="$PWD/$venv/tmp" "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check "${options[@]}" "${@:2}" >&2 ||
+  TMPDIR="$PWD/$venv/tmp" "$venv/bin/python" -I -m pip install --disable-pip-version-check "${options[@]}" "${@:2}" >&2 ||
     fail "pip could not install into $venv (its message is above). Check the network or pip's configuration and run this again."
   rm -rf "$venv/tmp"
   wrong=$(venv_is_whole "$venv" "$@") || fail "$venv is not whole after its installation: $wrong"
