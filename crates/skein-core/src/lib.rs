@@ -4,6 +4,7 @@
 //! method can be read and tested in milliseconds. What touches the outside lives in `skein-io`,
 //! what holds tensors in the root package.
 
+pub mod batching;
 pub mod random;
 pub mod skill;
 pub mod task;
