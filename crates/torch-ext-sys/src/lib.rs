@@ -4,11 +4,15 @@
 //! project uses is here, and nothing that tch already offers.
 #![expect(unsafe_code, reason = "this crate is the boundary to C++")]
 
+mod training;
+
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_void};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
+
+pub use training::{AdamWOptions, AdamWTensors, backward, fused_adamw_, set_grad};
 
 // Links libtorch's own libraries and hands this crate's build script their paths.
 use torch_sys as _;
@@ -34,6 +38,17 @@ unsafe extern "C" {
     ) -> *mut c_char;
     fn torch_ext_free(message: *mut c_char);
     fn torch_ext_grad_enabled() -> bool;
+}
+
+/// Takes a C function's answer: null, or the text of an exception that is ours to free.
+fn check(message: *mut c_char) -> Result<(), TorchError> {
+    if message.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a non-null answer is a NUL-terminated string that we own.
+    let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
+    unsafe { torch_ext_free(message) };
+    Err(TorchError(text))
 }
 
 struct Call<'a, F> {
@@ -68,12 +83,7 @@ pub fn parallel_for<F: Fn(Range<usize>) + Sync>(len: usize, grain: usize, body: 
     let message = unsafe {
         torch_ext_parallel_for(len as i64, grain as i64, trampoline::<F>, (&raw const call).cast_mut().cast())
     };
-    if !message.is_null() {
-        // SAFETY: a non-null answer is a NUL-terminated string that we own.
-        let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
-        unsafe { torch_ext_free(message) };
-        return Err(TorchError(text));
-    }
+    check(message)?;
     match call.panic.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
         Some(payload) => resume_unwind(payload),
         None => Ok(()),
