@@ -5,7 +5,10 @@
 //! what holds tensors in the root package.
 
 pub mod batching;
+pub mod eval;
 pub mod random;
+pub mod reward;
+pub mod rl;
 pub mod skill;
 pub mod task;
 pub mod types;
