@@ -259,10 +259,7 @@ mod tests {
         for (text, reason) in cases {
             assert_eq!(strict(text, 1), Err(reason), "{text}");
         }
-        assert_eq!(
-            strict(&format!("{pair} done"), 1),
-            Err(Malformed::UnexpectedText { wanted: "skill", step: 2 })
-        );
+        assert_eq!(strict(&format!("{pair} done"), 1), Err(Malformed::UnexpectedText { wanted: "skill", step: 2 }));
     }
 
     #[test]

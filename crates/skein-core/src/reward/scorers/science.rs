@@ -10,7 +10,6 @@ use regex::Regex;
 use super::{ScoreError, as_score, final_text, math};
 use crate::skill::Domain;
 
-
 /// Letters a question may use when its options are not known.
 const DEFAULT_OPTIONS: usize = 10;
 
@@ -41,8 +40,9 @@ pub fn score(answer: &str, gold: &str, options: &[String]) -> Result<f64, ScoreE
     };
     let gold_index = match letter.filter(|&letter| letter < num_options) {
         Some(letter) => letter,
-        None => unique(options, |option| same_text(option, gold))
-            .ok_or_else(|| fail(format!("is `{gold}`, neither a letter of the {num_options} options nor one's text")))?,
+        None => unique(options, |option| same_text(option, gold)).ok_or_else(|| {
+            fail(format!("is `{gold}`, neither a letter of the {num_options} options nor one's text"))
+        })?,
     };
     Ok(as_score(choice(answer, num_options, options) == Some(gold_index)))
 }
@@ -161,7 +161,8 @@ fn anchored(text: &str) -> Anchored<'_> {
     static DENIAL: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?i)\bnot\b|n['’]t\b").expect("the pattern is a constant"));
     static PRONOUN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^I\s+(?:think|believe|guess|would|am|cannot|can't|don't|do|have)\b").expect("the pattern is a constant")
+        Regex::new(r"^I\s+(?:think|believe|guess|would|am|cannot|can't|don't|do|have)\b")
+            .expect("the pattern is a constant")
     });
     static SECOND: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"^[)\]*]*\s*(?:,|/|&|and\b|or\b)\s*(?:and\s+|or\s+)?[(\[]?([A-Z])[)\]]?\s*(?:$|[.,;]|and\b|or\b)")
@@ -214,12 +215,12 @@ fn only_bracketed_letter(text: &str) -> Option<usize> {
     letters.all(|letter| letter == first).then(|| index_of(first.chars().next().expect("the group is one letter")))
 }
 
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::task::option_letter;
 
     fn options() -> Vec<String> {
         ["4.2 m/s", "Helium", "7.5 m/s", "None of the above"].map(str::to_owned).to_vec()
@@ -231,7 +232,8 @@ mod tests {
 
     #[test]
     fn letters_in_many_clothes() {
-        for answer in ["B", "b", "(B)", " B. ", "**B**", "\\boxed{B}", "$\\boxed{\\text{B}}$", "[B]", "B)", "Answer: B"] {
+        for answer in ["B", "b", "(B)", " B. ", "**B**", "\\boxed{B}", "$\\boxed{\\text{B}}$", "[B]", "B)", "Answer: B"]
+        {
             assert_eq!(chosen(answer), Some('B'), "{answer}");
         }
         for answer in ["B. Helium", "(B) helium", "B) the lighter one", "helium", "Helium.", "The answer is helium"] {

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn several_values() {
         let gold = r#"["Orion", "Apollo", "12"]"#;
-        for answer in ["Apollo, Orion, 12", "orion | 12.0 | apollo", "12\nApollo\nOrion", "[\"Apollo\", 12, \"Orion\"]"] {
+        for answer in ["Apollo, Orion, 12", "orion | 12.0 | apollo", "12\nApollo\nOrion", "[\"Apollo\", 12, \"Orion\"]"]
+        {
             assert!(correct(answer, gold), "{answer}");
         }
         assert!(correct("Orion, Apollo, and 12", gold) && correct("Orion, Apollo and 12", "12 | Orion | Apollo"));
