@@ -319,3 +319,212 @@ pub fn names_skill(label: &SkillLabel, key: &SkillKey) -> bool {
 pub fn score_batch(pairs: &[(&CrossSkillTask, &str)], context: &RewardContext) -> Vec<Result<Reward, RewardError>> {
     pairs.par_iter().map(|(task, response)| score_response(task, response, context)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::skill::{Cell, Domain, Reference};
+
+    /// Sums and quotients of a few doubles.
+    const TOLERANCE: f64 = 1e-12;
+
+    const FORMS: [EntropyForm; 3] = [EntropyForm::TaskGap, EntropyForm::TaskGapExp, EntropyForm::SwitchProfile];
+
+    /// Accuracies 1/2 for all single cells; pairs differ, so that every switch has an entropy of its own.
+    fn table() -> EntropyTable {
+        let mut table = EntropyTable::new(Reference { model: "by hand".into(), command: "none".into() });
+        let skills = [
+            SkillKey::new(Domain::Math, "Sums"),
+            SkillKey::new(Domain::Science, "Units"),
+            SkillKey::new(Domain::Science, "Gases"),
+        ];
+        for (index, cell) in Cell::required(&skills).into_iter().enumerate() {
+            let ones = match cell {
+                Cell::Skill(_) | Cell::Domain(_) => 4,
+                _ => 1 + index % 7,
+            };
+            (0..8).for_each(|i| table.record(cell.clone(), f64::from(u8::from(i < ones))).unwrap());
+        }
+        table
+    }
+
+    fn config(lambda_ent: f64, entropy_form: EntropyForm, step_count: StepCount) -> RewardConfig {
+        RewardConfig { lambda_ans: 1.0 - lambda_ent, lambda_ent, entropy_form, step_count, ..Default::default() }
+    }
+
+    fn context(config: RewardConfig) -> RewardContext {
+        RewardContext::with_table(config, &table()).unwrap()
+    }
+
+    fn task() -> CrossSkillTask {
+        let step = |domain, skill: &str, answer: &str, options: &[&str]| Step {
+            question: "?".into(),
+            answer: answer.into(),
+            domain,
+            skill: skill.into(),
+            options: options.iter().map(|&option| option.into()).collect(),
+        };
+        CrossSkillTask {
+            id: "t".into(),
+            scenario: String::new(),
+            steps: vec![
+                step(Domain::Math, "Sums", "12", &[]),
+                step(Domain::Science, "Units", "B", &["kg", "m"]),
+                step(Domain::Math, "Sums", "3", &[]),
+            ],
+            trace: None,
+            provenance: None,
+        }
+    }
+
+    fn response(steps: &[(&str, &str)]) -> String {
+        steps.iter().map(|(skill, answer)| format!("<skill>{skill}</skill><answer>{answer}</answer>")).collect()
+    }
+
+    const PERFECT: [(&str, &str); 3] = [("Math, Sums", "12"), ("science,units", "B"), ("Math, sums", "3")];
+
+    #[test]
+    fn a_perfect_response_earns_one() {
+        for form in FORMS {
+            let reward =
+                score_response(&task(), &response(&PERFECT), &context(config(0.3, form, StepCount::Strict))).unwrap();
+            assert_eq!((reward.total, reward.answer, reward.entropy), (1.0, 1.0, Some(1.0)), "{form:?}");
+            assert_eq!((reward.skill_accuracy(), reward.num_out_of_bank), (1.0, Some(0)));
+        }
+    }
+
+    #[test]
+    fn a_made_up_skill_costs_its_switches() {
+        let table = table();
+        let keys: Vec<SkillKey> = task().steps.iter().map(Step::key).collect();
+        let gold = table.sequence(&keys).unwrap().unwrap();
+        let kept = table.switch(&keys[0], &keys[1]).unwrap();
+        let text = response(&[PERFECT[0], PERFECT[1], ("Math, Invented", "4")]);
+        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let reward = score_response(&task(), &text, &context).unwrap();
+        let entropy = 0.5 * (1.0 - (kept - gold).abs() / gold);
+        assert!((reward.entropy.unwrap() - entropy).abs() < TOLERANCE);
+        assert!((reward.total - (0.7 * 2.0 / 3.0 + 0.3 * entropy)).abs() < TOLERANCE);
+        assert_eq!(reward.num_out_of_bank, Some(1));
+        assert_eq!(reward.steps[2].label.as_deref(), Some("Math, Invented"));
+        assert!((reward.skill_accuracy() - 2.0 / 3.0).abs() < TOLERANCE);
+    }
+
+    #[test]
+    fn malformed_earns_nothing_and_says_why() {
+        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let reward = score_response(&task(), &response(&PERFECT[..2]), &context).unwrap();
+        assert_eq!((reward.total, reward.answer, reward.entropy), (0.0, 0.0, Some(0.0)));
+        assert_eq!(reward.malformed, Some(Malformed::StepCount { expected: 3, found: 2 }));
+        assert_eq!((reward.steps.len(), reward.num_out_of_bank), (3, None));
+    }
+
+    #[test]
+    fn lenient_counts_missing_steps_as_wrong() {
+        let context = context(config(0.3, EntropyForm::SwitchProfile, StepCount::Lenient));
+        let reward = score_response(&task(), &response(&PERFECT[..2]), &context).unwrap();
+        assert!((reward.answer - 2.0 / 3.0).abs() < TOLERANCE);
+        assert_eq!(reward.entropy, Some(0.5), "the first switch fits, the second does not exist");
+        let extra: Vec<_> = PERFECT.iter().copied().chain([("Math, Sums", "9")]).collect();
+        assert_eq!(score_response(&task(), &response(&extra), &context).unwrap().total, 1.0);
+    }
+
+    #[test]
+    fn one_step_moves_the_entropy_weight_to_the_answer() {
+        let mut task = task();
+        task.steps.truncate(1);
+        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let reward = score_response(&task, &response(&[("Math, Nonsense", "12")]), &context).unwrap();
+        assert_eq!((reward.total, reward.entropy), (1.0, None));
+    }
+
+    #[test]
+    fn without_entropy_weight_no_matcher_runs() {
+        let contexts = [
+            RewardContext::answer_only(StepCount::Strict),
+            context(config(0.0, EntropyForm::TaskGap, StepCount::Strict)),
+        ];
+        for context in contexts {
+            assert!(context.skills.is_none());
+            // The skill is in no table, which would be an error if one were asked.
+            let mut task = task();
+            task.steps[0].skill = "Unmeasured".into();
+            let text = response(&[("x", "12"), ("y", "A"), ("z", "3")]);
+            let reward = score_response(&task, &text, &context).unwrap();
+            assert_eq!((reward.total, reward.entropy, reward.num_out_of_bank), (2.0 / 3.0, None, None));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_an_error() {
+        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let mut unknown = task();
+        unknown.steps[1].domain = Domain::Coding;
+        let error = score_response(&unknown, &response(&PERFECT), &RewardContext::answer_only(StepCount::Strict));
+        assert!(error.unwrap_err().to_string().starts_with("task `t`, step 2: no scorer for domain `coding`"));
+        let mut unmeasured = task();
+        unmeasured.steps[1].skill = "Unmeasured".into();
+        let error = context.check_task(&unmeasured).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "task `t`: the entropy table does not cover the switch from `Math, Sums` to `Science, Unmeasured`"
+        );
+        let mut bad_gold = task();
+        bad_gold.steps[1].answer = "Z".into();
+        assert!(context.check_task(&bad_gold).unwrap_err().to_string().contains("`Z`"));
+        assert_eq!(context.check_task(&task()), Ok(()));
+    }
+
+    #[test]
+    fn impossible_configs_are_listed() {
+        let bad = RewardConfig { lambda_ans: 0.7, lambda_ent: 0.2, entropy_scale: 0.0, ..Default::default() };
+        assert_eq!(bad.problems().len(), 2, "{:?}", bad.problems());
+        assert!(RewardConfig { lambda_ent: f64::NAN, ..Default::default() }.problems()[0].starts_with("lambda_ent"));
+        assert!(RewardConfig::default().problems().is_empty());
+        assert!(matches!(RewardContext::with_table(bad, &table()), Err(RewardSetupError::Config(_))));
+    }
+
+    #[test]
+    fn labels_name_skills_whatever_their_spelling() {
+        let key = SkillKey::new(Domain::InformationExtraction, "Cross-Column Analysis");
+        for text in ["information extraction, cross column analysis", "Information_Extraction,CrossColumnAnalysis"] {
+            assert!(names_skill(&SkillLabel::split(text), &key), "{text}");
+        }
+        assert!(names_skill(&SkillLabel::split("cross column analysis"), &key));
+        for text in ["logic, cross column analysis", "nowhere, cross column analysis", "information extraction, x"] {
+            assert!(!names_skill(&SkillLabel::split(text), &key), "{text}");
+        }
+    }
+
+    const LABELS: [&str; 6] = ["Math, Sums", "Science, Units", "Science, Gases", "Gases", "Math, Invented", ""];
+    const ANSWERS: [&str; 4] = ["12", "B", "3", "?"];
+
+    proptest! {
+        #[test]
+        fn rewards_stay_in_range_and_without_entropy_equal_the_answer(
+            steps in proptest::collection::vec((0..LABELS.len(), 0..ANSWERS.len()), 0..5),
+            form in 0..FORMS.len(),
+            lambda_ent in 0.0f64..=1.0,
+            lenient: bool,
+        ) {
+            let text = response(&steps.iter().map(|&(s, a)| (LABELS[s], ANSWERS[a])).collect::<Vec<_>>());
+            let step_count = if lenient { StepCount::Lenient } else { StepCount::Strict };
+            let reward = score_response(&task(), &text, &context(config(lambda_ent, FORMS[form], step_count))).unwrap();
+            prop_assert!((0.0..=1.0).contains(&reward.total));
+            prop_assert!((0.0..=1.0).contains(&reward.entropy.unwrap_or(0.0)));
+            let plain = score_response(&task(), &text, &RewardContext::answer_only(step_count)).unwrap();
+            prop_assert_eq!(plain.total, reward.answer);
+            prop_assert_eq!(plain.answer, reward.answer);
+        }
+
+        #[test]
+        fn any_text_can_be_scored(text in "(<skill>|</skill>|<answer>|</answer>|[a-zA-Z0-9,. $\\\\{}^/%-]){0,16}") {
+            let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Lenient));
+            let batch = score_batch(&[(&task(), &text), (&task(), &response(&PERFECT))], &context);
+            prop_assert!(batch[0].is_ok());
+            prop_assert_eq!(batch[1].as_ref().unwrap().total, 1.0);
+        }
+    }
+}

@@ -7,6 +7,9 @@ pub mod information_extraction;
 pub mod math;
 pub mod science;
 
+#[cfg(test)]
+mod open_vectors;
+
 use crate::skill::Domain;
 use crate::task::Step;
 

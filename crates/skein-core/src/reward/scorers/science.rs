@@ -18,11 +18,11 @@ const ANCHOR_REACH: usize = 40;
 
 /// 1 when `answer` commits to the gold option, else 0.
 ///
-/// `gold` is an option's letter or its text; `options` are the texts of A, B, …, and may be empty where they are not
+/// `gold` is an option's letter, its text, or both; `options` are the texts of A, B, …, and may be empty where they are not
 /// known: letters up to J (or up to the gold one) then count as options.
 ///
 /// # Errors
-/// When `gold` is neither a letter in range nor an option's text.
+/// When `gold` names no option.
 pub fn score(answer: &str, gold: &str, options: &[String]) -> Result<f64, ScoreError> {
     let answer = final_text(answer);
     let fail = |problem: String| ScoreError::gold(Domain::Science, problem);
@@ -38,12 +38,12 @@ pub fn score(answer: &str, gold: &str, options: &[String]) -> Result<f64, ScoreE
         (0, Some(letter)) => DEFAULT_OPTIONS.max(letter + 1),
         (count, _) => count,
     };
-    let gold_index = match letter.filter(|&letter| letter < num_options) {
-        Some(letter) => letter,
-        None => unique(options, |option| same_text(option, gold)).ok_or_else(|| {
-            fail(format!("is `{gold}`, neither a letter of the {num_options} options nor one's text"))
-        })?,
-    };
+    let gold_index = letter
+        .filter(|&letter| letter < num_options)
+        .or_else(|| unique(options, |option| same_text(option, gold)))
+        .or_else(|| choice(gold, num_options, options))
+        .or_else(|| single_letter(gold.split_whitespace().next()?).filter(|&letter| letter < num_options))
+        .ok_or_else(|| fail(format!("is `{gold}`, neither a letter of the {num_options} options nor one's text")))?;
     Ok(as_score(choice(answer, num_options, options) == Some(gold_index)))
 }
 
@@ -98,6 +98,9 @@ fn undecorated(text: &str) -> &str {
         {
             let inner = shorter.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
             shorter = inner.filter(|inner| !inner.contains(open)).unwrap_or(shorter);
+        }
+        if !shorter.contains(['(', '[']) {
+            shorter = shorter.trim_end_matches([')', ']']);
         }
         if shorter.len() == text.len() {
             return text;
