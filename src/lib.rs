@@ -5,5 +5,6 @@
 
 pub mod checkpoint;
 pub mod cli;
+pub mod kernels;
 pub mod models;
 pub mod nn;
