@@ -6,6 +6,7 @@
 //! share a tile never changes a row's bits: chunks start at fixed offsets of a segment and masked keys weigh exactly 0.
 //!
 //! Legend: `N` packed query tokens, `H` query heads, `K` kv heads, `E` head size.
+#![allow(clippy::needless_range_loop, reason = "loops of constant length over register tiles read best by index")]
 
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub mod attention;
 pub mod cache;
 pub mod sampler;
-pub mod simd;
+mod simd;
 pub mod tensors;
 
 /// Runs `work(item)` once for every item of `0..len`, on libtorch's threads, each taking the next item when it is free.

@@ -1,7 +1,7 @@
 //! Sixteen f32 lanes, the one vector type every kernel is written in.
 //!
-//! A kernel is one generic body ([`Kernel`]) that [`dispatch`] instantiates for AVX-512, for AVX2 with FMA and for
-//! plain Rust, and picks at run time. Every implementation has sixteen lanes, fused multiply-add and the same order of
+//! A kernel is one generic body ([`Kernel`]) that [`run_at`] instantiates for AVX-512, for AVX2 with FMA and for
+//! plain Rust; [`Level::best`] picks at run time. Every implementation has sixteen lanes, fused multiply-add and the same order of
 //! reductions, so the three give the same bits: a result does not depend on the machine's vector width, and the tests
 //! compare them exactly.
 
@@ -23,7 +23,7 @@ pub const LANES: usize = 16;
 /// Operations on sixteen f32 lanes.
 ///
 /// # Safety
-/// Every function may only run where the implementation's instructions exist (see [`dispatch`]); pointers must be
+/// Every function may only run where the implementation's instructions exist (see [`Level::available`]); pointers must be
 /// valid for the lanes they name, with no alignment demanded.
 pub unsafe trait Simd: Copy + Send + Sync + 'static {
     /// Sixteen lanes.
@@ -69,7 +69,7 @@ pub unsafe trait Simd: Copy + Send + Sync + 'static {
 pub trait Kernel {
     /// What it returns.
     type Output;
-    /// The computation. Mark it, and everything it calls, `#[inline(always)]`: only what is inlined into [`dispatch`]'s
+    /// The computation. Mark it, and everything it calls, `#[inline(always)]`: only what is inlined into [`run_at`]'s
     /// entry points is compiled with their instructions.
     ///
     /// # Safety
@@ -112,12 +112,6 @@ impl Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Self::available()[0])
     }
-}
-
-/// Runs `kernel` with the widest vectors this machine has.
-pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: `best` is a level this machine has.
-    unsafe { run_at(Level::best(), kernel) }
 }
 
 /// Runs `kernel` at `level`.
