@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reward::prompt::PromptStyle;
+
 /// The prompt of every stage: all arms of a comparison share it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,14 +24,4 @@ impl Default for PromptConfig {
     fn default() -> Self {
         Self { style: PromptStyle::Standard, chat: true, system: None, enable_thinking: None }
     }
-}
-
-/// How much the prompt explains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptStyle {
-    /// Scenario, questions, the response format with an example, the domains.
-    Standard,
-    /// Scenario and questions only, for models that learn the format from traces.
-    Compact,
 }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::reward::entropy::EntropyForm;
+use crate::reward::format::StepCount;
+
 /// `reward = lambda_ans * r_ans + lambda_ent * r_ent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -41,26 +44,4 @@ impl Default for RewardConfig {
             allow_flat_table: false,
         }
     }
-}
-
-/// How predicted and gold skill sequences are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntropyForm {
-    /// Relative gap of the tasks' mean entropies, linear.
-    TaskGap,
-    /// Absolute gap of the tasks' mean entropies, exponential.
-    TaskGapExp,
-    /// Relative gaps switch by switch.
-    SwitchProfile,
-}
-
-/// What a response with a wrong number of steps is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepCount {
-    /// It is malformed: both rewards are 0.
-    Strict,
-    /// Missing steps score 0, extra ones are ignored.
-    Lenient,
 }

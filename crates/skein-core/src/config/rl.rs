@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Schedule, TaskSource};
+use crate::rl::{AdvantageNorm, FilterMetric};
 use crate::types::SamplingParams;
 
 /// The RL stage.
@@ -51,7 +52,7 @@ pub struct RlConfig {
     /// Estimator of that divergence per token; default "k3".
     pub kl_estimator: KlEstimator,
     /// How rewards of a group become advantages; default "group_std" (GRPO).
-    pub advantage: AdvantageKind,
+    pub advantage: AdvantageNorm,
     /// How token losses are averaged; default "token-mean" (DAPO).
     pub loss_aggregation: LossAggregation,
     /// Weight of the entropy bonus in the loss; default 0.
@@ -100,7 +101,7 @@ impl Default for RlConfig {
             clip_ratio_c: 0.0,
             kl_coef: 1e-3,
             kl_estimator: KlEstimator::K3,
-            advantage: AdvantageKind::GroupStd,
+            advantage: AdvantageNorm::GroupStd,
             loss_aggregation: LossAggregation::TokenMean,
             entropy_coef: 0.0,
             filter_metric: FilterMetric::Total,
@@ -128,16 +129,6 @@ pub enum KlEstimator {
     K3,
 }
 
-/// How the rewards of a group become advantages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdvantageKind {
-    /// Minus the group's mean, over its standard deviation (GRPO).
-    GroupStd,
-    /// Minus the group's mean only (Dr. GRPO).
-    GroupMean,
-}
-
 /// How the losses of a batch's tokens become one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -148,16 +139,6 @@ pub enum LossAggregation {
     SeqMeanTokenSum,
     /// Mean over sequences of the mean over each one's tokens.
     SeqMeanTokenMean,
-}
-
-/// The reward by which dynamic sampling judges a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FilterMetric {
-    /// The weighted sum of answer and entropy reward.
-    Total,
-    /// The answer reward alone.
-    Answer,
 }
 
 /// What happens when a batch is not full after the last round of sampling.
