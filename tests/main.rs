@@ -1,4 +1,4 @@
 //! Integration tests.
 
-mod checkpoint;
 mod models;
+mod trainer;

@@ -124,7 +124,6 @@ mod tests {
             domain,
             skill: "s".into(),
             options: Vec::new(),
-            standalone: None,
         };
         CrossSkillTask {
             id: id.into(),

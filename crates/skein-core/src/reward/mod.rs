@@ -365,7 +365,6 @@ mod tests {
             domain,
             skill: skill.into(),
             options: options.iter().map(|&option| option.into()).collect(),
-            standalone: None,
         };
         CrossSkillTask {
             id: "t".into(),

@@ -1,0 +1,240 @@
+//! Updates of a model from supervised examples or from scored completions.
+//!
+//! An update packs its sequences into micro-batches, accumulates the gradient of one global loss over them, clips it
+//! and takes one AdamW step. The result is the same for any micro-batch size. A loss or gradient that is not finite
+//! changes nothing and is reported. Reference log-probabilities go through the same forward pass, without gradients.
+//! The trainer never samples, scores, tokenizes or touches a file.
+
+mod attention;
+mod body;
+mod head;
+pub mod losses;
+mod metrics;
+mod objective;
+mod params;
+mod reference;
+
+use skein_core::batching::packing::{CompletionTokens, GroupTokens, MicroBatch, PackingError, TargetOrigin, pack};
+use thiserror::Error;
+
+pub use attention::PackedAttention;
+pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics};
+pub use objective::{SftExample, TrainingCompletion, TrainingGroup};
+pub use params::{KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
+pub use reference::ReferenceModel;
+
+use crate::models::CausalLm;
+use crate::optim::{AdamW, AdamWParams};
+use body::Body;
+use head::{TokenGradient, TokenStats, backward_through_head, token_stats};
+use metrics::Totals;
+use objective::{Objective, Policy, Sft};
+
+/// Why an update or a log-probability pass cannot start. Indices count from 0 in the order given.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TrainerError {
+    /// The sequences do not fit into micro-batches.
+    #[error(transparent)]
+    Packing(#[from] PackingError),
+    /// A sampled completion came without its log-probabilities.
+    #[error("group {group}, completion {completion}: {found} {kind} for {tokens} token ids")]
+    LogprobCount {
+        /// `old_logprobs` or `ref_logprobs`.
+        kind: &'static str,
+        /// Which group.
+        group: usize,
+        /// Which of its completions.
+        completion: usize,
+        /// Log-probabilities given.
+        found: usize,
+        /// Ids of the completion.
+        tokens: usize,
+    },
+}
+
+/// A prompt and completions to compute log-probabilities of.
+#[derive(Debug, Clone, Copy)]
+pub struct PromptCompletions<'a> {
+    /// The prompt's ids, at least one.
+    pub prompt_ids: &'a [u32],
+    /// Each completion's ids.
+    pub completions: &'a [&'a [u32]],
+}
+
+/// A model and its optimizer.
+pub struct Trainer<'m> {
+    model: &'m dyn CausalLm,
+    optimizer: AdamW,
+    params: TrainerParams,
+}
+
+impl<'m> Trainer<'m> {
+    /// A trainer of all weights of `model`, which require gradients from now on.
+    pub fn new(model: &'m dyn CausalLm, optimizer: AdamWParams, params: TrainerParams) -> Self {
+        model.weights().set_requires_grad(true);
+        Self { model, optimizer: AdamW::new(model.weights(), optimizer), params }
+    }
+
+    /// The optimizer, to save its state.
+    pub fn optimizer(&self) -> &AdamW {
+        &self.optimizer
+    }
+
+    /// The optimizer, to load its state.
+    pub fn optimizer_mut(&mut self) -> &mut AdamW {
+        &mut self.optimizer
+    }
+
+    /// One step on the cross-entropy of the examples' responses, averaged over all their trained tokens.
+    ///
+    /// # Errors
+    /// An example without a prompt, with a mask of another length than its response, or longer than a micro-batch.
+    pub fn sft_update(&mut self, examples: &[SftExample], lr: f64) -> Result<UpdateMetrics, TrainerError> {
+        self.update(&Sft::new(examples), lr)
+    }
+
+    /// One step on the policy loss of the groups' completions.
+    ///
+    /// # Errors
+    /// A completion without as many log-probabilities as ids, and what [`Trainer::sft_update`] refuses.
+    pub fn policy_update(
+        &mut self,
+        groups: &[TrainingGroup],
+        loss: &PolicyLossParams,
+        lr: f64,
+    ) -> Result<UpdateMetrics, TrainerError> {
+        self.update(&Policy::new(groups, *loss)?, lr)
+    }
+
+    /// Log-probabilities under the current weights, as [`logprobs`].
+    ///
+    /// # Errors
+    /// What [`logprobs`] refuses.
+    pub fn logprobs(&self, groups: &[PromptCompletions<'_>]) -> Result<Vec<Vec<Vec<f32>>>, TrainerError> {
+        logprobs(self.model, &self.params, groups)
+    }
+
+    fn update(&mut self, objective: &dyn Objective, lr: f64) -> Result<UpdateMetrics, TrainerError> {
+        self.optimizer.zero_grad();
+        let totals = accumulate_gradients(self.model, &self.params, objective)?;
+        let grad_norm = self.optimizer.grad_norm();
+        let mut metrics = totals.metrics(grad_norm, lr);
+        metrics.skipped = skip_reason(&metrics);
+        if metrics.skipped.is_none() {
+            let max_norm = self.params.max_grad_norm.unwrap_or(f64::INFINITY);
+            self.optimizer.step(lr, (grad_norm / max_norm).max(1.0));
+        }
+        self.optimizer.zero_grad();
+        Ok(metrics)
+    }
+}
+
+fn skip_reason(metrics: &UpdateMetrics) -> Option<SkipReason> {
+    if metrics.num_tokens == 0 {
+        Some(SkipReason::NothingToTrain)
+    } else if !metrics.loss.is_finite() {
+        Some(SkipReason::NonFiniteLoss)
+    } else if !metrics.grad_norm.is_finite() {
+        Some(SkipReason::NonFiniteGradient)
+    } else {
+        None
+    }
+}
+
+/// The loss of an SFT batch, with its gradient added to the weights' gradients and no step taken: what
+/// [`Trainer::sft_update`] steps on, for comparison with a reference.
+///
+/// # Errors
+/// What [`Trainer::sft_update`] refuses.
+pub fn sft_gradients(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    examples: &[SftExample],
+) -> Result<f64, TrainerError> {
+    Ok(accumulate_gradients(model, params, &Sft::new(examples))?.loss())
+}
+
+/// The same for a policy loss: what [`Trainer::policy_update`] steps on.
+///
+/// # Errors
+/// What [`Trainer::policy_update`] refuses.
+pub fn policy_gradients(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    groups: &[TrainingGroup],
+    loss: &PolicyLossParams,
+) -> Result<f64, TrainerError> {
+    Ok(accumulate_gradients(model, params, &Policy::new(groups, *loss)?)?.loss())
+}
+
+/// Log-probabilities of every completion id, as `[group][completion][token]`: log softmax(logits / temperature) of the
+/// id given all before it. No gradients are recorded.
+///
+/// # Errors
+/// An empty prompt, or a prompt and completion longer than a micro-batch.
+pub fn logprobs(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    groups: &[PromptCompletions<'_>],
+) -> Result<Vec<Vec<Vec<f32>>>, TrainerError> {
+    let mut result: Vec<Vec<Vec<f32>>> = groups
+        .iter()
+        .map(|group| group.completions.iter().map(|token_ids| vec![0.0; token_ids.len()]).collect())
+        .collect();
+    let tokens: Vec<GroupTokens<'_>> = groups
+        .iter()
+        .map(|group| GroupTokens {
+            prompt_ids: group.prompt_ids,
+            completions: group
+                .completions
+                .iter()
+                .map(|token_ids| CompletionTokens { token_ids, loss_mask: None })
+                .collect(),
+        })
+        .collect();
+    for batch in pack(&tokens, params.max_tokens)? {
+        let stats = tch::no_grad(|| {
+            let hidden = Body::new(model, &batch).hidden();
+            token_stats(model, params, &batch, &hidden)
+        });
+        for (&TargetOrigin { group, completion, token }, logprob) in batch.origins.iter().zip(stats.logprobs) {
+            result[group][completion][token] = logprob;
+        }
+    }
+    Ok(result)
+}
+
+fn accumulate_gradients(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    objective: &dyn Objective,
+) -> Result<Totals, TrainerError> {
+    let mut totals = Totals::default();
+    for batch in pack(&objective.tokens(), params.max_tokens)? {
+        let stats = accumulate_micro_batch(model, params, objective, &batch);
+        totals.num_micro_batches += 1;
+        for (target, &origin) in batch.origins.iter().enumerate() {
+            let (logprob, entropy) = (f64::from(stats.logprobs[target]), f64::from(stats.entropies[target]));
+            totals.add(objective.weight(origin), &objective.token_loss(origin, logprob, entropy), entropy);
+        }
+    }
+    Ok(totals)
+}
+
+fn accumulate_micro_batch(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    objective: &dyn Objective,
+    batch: &MicroBatch,
+) -> TokenStats {
+    let pass = Body::new(model, batch).forward(params.checkpoint_layers);
+    let derivative = |target: usize, logprob: f32, entropy: f32| {
+        let origin = batch.origins[target];
+        let loss = objective.token_loss(origin, f64::from(logprob), f64::from(entropy));
+        let weight = objective.weight(origin);
+        TokenGradient { d_logprob: (weight * loss.d_logprob) as f32, d_entropy: (weight * loss.d_entropy) as f32 }
+    };
+    let (stats, gradient) = backward_through_head(model, params, batch, &pass.hidden, &derivative);
+    pass.backward(gradient);
+    stats
+}

@@ -1,0 +1,64 @@
+//! What a trainer must be told; jobs fill these from the configuration.
+
+/// Estimators of KL(policy ‖ reference) from one sampled token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KlEstimator {
+    /// The log-ratio.
+    K1,
+    /// Half its square.
+    K2,
+    /// The ratio minus one minus its logarithm.
+    K3,
+}
+
+/// How token losses become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossAggregation {
+    /// Mean over all tokens of the batch.
+    TokenMean,
+    /// Mean over sequences of the sum over each one's tokens.
+    SeqMeanTokenSum,
+    /// Mean over sequences of the mean over each one's tokens.
+    SeqMeanTokenMean,
+}
+
+/// How an update is computed, whatever its loss.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TrainerParams {
+    /// Tokens of a micro-batch at most; a prompt with one completion must fit.
+    pub max_tokens: usize,
+    /// Rows of logits held at once; peak memory of the head is two `[head_rows, V]` buffers.
+    pub head_rows: usize,
+    /// Temperature of the softmax whose log-probabilities are trained: the sampling temperature, 1 for SFT.
+    pub temperature: f64,
+    /// Keep only each layer's input and recompute the layer in the backward pass: a third more work, memory for one
+    /// layer instead of all.
+    pub checkpoint_layers: bool,
+    /// Gradient norm above which gradients are scaled down to it; `None` never does.
+    pub max_grad_norm: Option<f64>,
+}
+
+impl Default for TrainerParams {
+    fn default() -> Self {
+        Self { max_tokens: 4096, head_rows: 1024, temperature: 1.0, checkpoint_layers: false, max_grad_norm: Some(1.0) }
+    }
+}
+
+/// The loss of a policy update.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PolicyLossParams {
+    /// The ratio is clipped below `1 - clip_ratio_low`.
+    pub clip_ratio_low: f64,
+    /// The ratio is clipped above `1 + clip_ratio_high`.
+    pub clip_ratio_high: f64,
+    /// Dual clip: bound on the loss of a negative advantage, in advantages; `None` is off.
+    pub clip_ratio_c: Option<f64>,
+    /// Weight of the KL estimate; at 0 reference log-probabilities are neither needed nor looked at.
+    pub kl_coef: f64,
+    /// Which estimate.
+    pub kl_estimator: KlEstimator,
+    /// Weight of the entropy bonus.
+    pub entropy_coef: f64,
+    /// How token losses become one number.
+    pub aggregation: LossAggregation,
+}
