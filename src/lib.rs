@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod cli;
+pub mod kernels;
 pub mod models;
 pub mod nn;
 pub mod optim;

@@ -1,4 +1,5 @@
 //! Integration tests.
 
+mod checkpoint;
 mod models;
 mod trainer;

@@ -156,7 +156,7 @@ fn layer_windows(
     let Some(types) = fields.object.get("layer_types").filter(|types| !types.is_null()) else {
         let max_window_layers = fields.optional_count("max_window_layers")?.unwrap_or(0);
         let slides = |layer: usize| match architecture {
-            Architecture::Olmo3 => (layer + 1) % 4 != 0,
+            Architecture::Olmo3 => !(layer + 1).is_multiple_of(4),
             Architecture::Qwen3 | Architecture::Llama => layer >= max_window_layers,
         };
         if architecture == Architecture::Olmo3 && window.is_none() {

@@ -80,6 +80,14 @@ pub enum CheckpointError {
         /// In the file.
         found: Vec<i64>,
     },
+    /// A file of a checkpoint is not what was written.
+    #[error("{path}: {problem}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        problem: String,
+    },
     /// A tensor of a type weights do not have.
     #[error("{path}: `{name}` is {found}; only F32, F16 and BF16 weights are supported")]
     Dtype {

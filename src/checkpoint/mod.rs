@@ -5,7 +5,9 @@
 
 mod config;
 mod error;
+mod manager;
 mod reader;
+mod writer;
 
 use std::path::Path;
 
@@ -14,6 +16,8 @@ use tch::{Device, Kind};
 
 pub use config::{parse_config, read_config};
 pub use error::CheckpointError;
+pub use manager::{CheckpointManager, Loaded, TrainState, load_checkpoint};
+pub use writer::{SaveOptions, save_model};
 
 use crate::models::{CausalLm, build_model};
 use reader::TensorFiles;

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
-use safetensors::tensor::{Dtype, Metadata, SafeTensorError, SafeTensors};
+use safetensors::tensor::{Dtype, Metadata, SafeTensorError, SafeTensors, TensorInfo};
 use serde::Deserialize;
-use tch::{Kind, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 use super::error::CheckpointError;
 
@@ -121,24 +121,45 @@ impl TensorFile {
         Ok(Self { path: path.into(), map, data_start: size_of::<u64>() + header_len, metadata })
     }
 
+    /// Every tensor with its name, in file order, in the types they have.
+    pub(super) fn read_all(&self) -> Result<Vec<(String, Tensor)>, CheckpointError> {
+        let read = |name: String| {
+            let info = self.metadata.info(&name).expect("the name comes from the same header");
+            let shape: Vec<i64> = info.shape.iter().map(|&size| size as i64).collect();
+            let tensor = self.tensor(&name, &shape, info)?;
+            Ok((name, tensor))
+        };
+        self.metadata.offset_keys().into_iter().map(read).collect()
+    }
+
     fn read_into(&self, name: &str, destination: &mut Tensor) -> Result<(), CheckpointError> {
         let info = self.metadata.info(name).expect("the caller looked the name up in this file");
         let found: Vec<i64> = info.shape.iter().map(|&size| size as i64).collect();
-        let (path, name) = (self.path.clone(), name.to_string());
         if found != destination.size() {
+            let (path, name) = (self.path.clone(), name.to_string());
             return Err(CheckpointError::Shape { path, name, expected: destination.size(), found });
         }
+        let source = self.tensor(name, &found, info)?;
+        destination.f_copy_(&source).map_err(|error| self.problem(name, &error))
+    }
+
+    fn tensor(&self, name: &str, shape: &[i64], info: &TensorInfo) -> Result<Tensor, CheckpointError> {
         let kind = match info.dtype {
             Dtype::F32 => Kind::Float,
             Dtype::F16 => Kind::Half,
             Dtype::BF16 => Kind::BFloat16,
-            other => return Err(CheckpointError::Dtype { path, name, found: format!("{other:?}") }),
+            other => {
+                let (path, name) = (self.path.clone(), name.to_string());
+                return Err(CheckpointError::Dtype { path, name, found: format!("{other:?}") });
+            }
         };
         let (start, end) = info.data_offsets;
         let bytes = &self.map[self.data_start + start..self.data_start + end];
-        Tensor::f_from_data_size(bytes, &found, kind)
-            .and_then(|source| destination.f_copy_(&source))
-            .map_err(|error| CheckpointError::Safetensors { path, problem: format!("`{name}`: {error}") })
+        Tensor::f_from_data_size(bytes, shape, kind).map_err(|error| self.problem(name, &error))
+    }
+
+    fn problem(&self, name: &str, error: &TchError) -> CheckpointError {
+        CheckpointError::Safetensors { path: self.path.clone(), problem: format!("`{name}`: {error}") }
     }
 }
 

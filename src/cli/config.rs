@@ -1,12 +1,61 @@
 //! Shows a config with its includes, overrides and defaults resolved, or checks it.
 
-use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Subcommand;
+use skein_core::config::Config;
+
+use super::UsageError;
 
 /// Arguments of `skein config`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print the config a run would use: includes, overrides and defaults resolved.
+    Show {
+        /// The config.
+        file: PathBuf,
+        /// Replace one value, such as rl.steps=20; may be repeated, later ones win.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+    },
+    /// Check configs and report every problem; exit code 2 if there is one.
+    Check {
+        /// The configs.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Replace one value in each, such as rl.steps=20; may be repeated, later ones win.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+    },
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<()> {
-    bail!("not built yet")
+#[allow(clippy::print_stdout, reason = "the resolved config and the verdicts are the results")]
+pub fn run(args: Args) -> Result<()> {
+    match args.action {
+        Action::Show { file, overrides } => {
+            let config = Config::load(&file, &overrides).map_err(|error| UsageError(error.to_string()))?;
+            print!("{}", config.to_toml());
+        }
+        Action::Check { files, overrides } => {
+            let mut problems = Vec::new();
+            for file in files {
+                match Config::load(&file, &overrides) {
+                    Ok(_) => println!("{}: ok", file.display()),
+                    Err(error) => problems.push(error.to_string()),
+                }
+            }
+            if !problems.is_empty() {
+                return Err(UsageError(format!("the config does not work\n{}", problems.join("\n"))).into());
+            }
+        }
+    }
+    Ok(())
 }

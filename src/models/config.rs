@@ -75,6 +75,18 @@ pub struct ModelConfig {
     pub initializer_range: f64,
 }
 
+impl ModelConfig {
+    /// Elements of one token's queries, `H E`.
+    pub fn q_width(&self) -> i64 {
+        self.num_attention_heads * self.head_dim
+    }
+
+    /// Elements of one token's keys, and of its values: `K E`.
+    pub fn kv_width(&self) -> i64 {
+        self.num_key_value_heads * self.head_dim
+    }
+}
+
 /// What differs from layer to layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerConfig {

@@ -78,24 +78,13 @@ impl<L: DecoderLayer> CausalLm for Decoder<L> {
     }
 }
 
-/// The norms some architectures put on queries and keys before rotating them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QkNorm {
-    /// None.
-    None,
-    /// Over each head's `E` elements.
-    PerHead,
-    /// Over all heads' elements at once.
-    FullWidth,
-}
-
-/// Fused query, key and value projections, rotation, the caller's attention, output projection.
+/// Fused query, key and value projections, norms on queries and keys where the architecture has them, rotation, the
+/// caller's attention, output projection.
 #[derive(Debug)]
 pub(super) struct SelfAttention {
     qkv_proj: Linear,
     o_proj: Linear,
-    qk_norms: Option<(RmsNorm, RmsNorm)>,
-    qk_norm: QkNorm,
+    qk_norms: Option<[RmsNorm; 2]>,
     spec: AttentionSpec,
     rope: usize,
     num_heads: i64,
@@ -104,33 +93,40 @@ pub(super) struct SelfAttention {
 }
 
 impl SelfAttention {
-    pub(super) fn new(config: &ModelConfig, index: usize, qk_norm: QkNorm, weights: &mut WeightsBuilder) -> Self {
+    /// `qk_norm_widths` is how many elements of queries and of keys are normalised together, if any are.
+    pub(super) fn new(
+        config: &ModelConfig,
+        index: usize,
+        qk_norm_widths: Option<[i64; 2]>,
+        weights: &mut WeightsBuilder,
+    ) -> Self {
         let name = |part: &str| format!("model.layers.{index}.self_attn.{part}.weight");
-        let (num_heads, num_kv_heads, head_dim) =
-            (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
-        let (q_width, kv_width) = (num_heads * head_dim, num_kv_heads * head_dim);
+        let [q_width, kv_width] = [config.q_width(), config.kv_width()];
         let parts = [(name("q_proj"), q_width), (name("k_proj"), kv_width), (name("v_proj"), kv_width)];
         let qkv_proj = Linear::new(weights.fused(name("qkv_proj"), &parts, config.hidden_size));
         let o_proj = Linear::new(weights.matrix(name("o_proj"), config.hidden_size, q_width));
-        let norm_widths = match qk_norm {
-            QkNorm::None => None,
-            QkNorm::PerHead => Some((head_dim, head_dim)),
-            QkNorm::FullWidth => Some((q_width, kv_width)),
-        };
-        let qk_norms = norm_widths.map(|(q_len, k_len)| {
-            let mut norm = |part, len| RmsNorm::new(weights.vector(name(part), len), config.rms_norm_eps);
-            (norm("q_norm", q_len), norm("k_norm", k_len))
+        let qk_norms = qk_norm_widths.map(|[q_norm, k_norm]| {
+            let mut norm = |part, width| RmsNorm::new(weights.vector(name(part), width), config.rms_norm_eps);
+            [norm("q_norm", q_norm), norm("k_norm", k_norm)]
         });
         let layer = config.layers[index];
-        let spec = AttentionSpec { layer: index, scale: (head_dim as f64).powf(-0.5), window: layer.window };
-        Self { qkv_proj, o_proj, qk_norms, qk_norm, spec, rope: layer.rope, num_heads, num_kv_heads, head_dim }
+        Self {
+            qkv_proj,
+            o_proj,
+            qk_norms,
+            spec: AttentionSpec { layer: index, scale: (config.head_dim as f64).powf(-0.5), window: layer.window },
+            rope: layer.rope,
+            num_heads: config.num_attention_heads,
+            num_kv_heads: config.num_key_value_heads,
+            head_dim: config.head_dim,
+        }
     }
 
     /// `[N, D]` to `[N, D]`.
     pub(super) fn forward(&self, x: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
         let rotary = &rotary[self.rope];
         let (num_heads, num_kv_heads) = (self.num_heads, self.num_kv_heads);
-        let heads = |x: &Tensor| x.unflatten(-1, [-1, self.head_dim]); // [N, ·E] to [N, ·, E]
+        let heads = |x: &Tensor| x.unflatten(-1, [-1, self.head_dim]);
         let qkv = self.qkv_proj.forward(x); // [N, (H + 2K) E]
         let (q, k, v) = match &self.qk_norms {
             None => {
@@ -139,17 +135,15 @@ impl SelfAttention {
                 let [q, k] = split(&rotary.apply(&qk), [num_heads, num_kv_heads], 1);
                 (q, k, v)
             }
-            Some((q_norm, k_norm)) if self.qk_norm == QkNorm::PerHead => {
-                let [q, k, v] = split(&heads(&qkv), [num_heads, num_kv_heads, num_kv_heads], 1);
-                (rotary.apply(&q_norm.forward(&q)), rotary.apply(&k_norm.forward(&k)), v)
-            }
-            Some((q_norm, k_norm)) => {
+            Some([q_norm, k_norm]) => {
                 let widths = [num_heads, num_kv_heads, num_kv_heads].map(|heads| heads * self.head_dim);
                 let [q, k, v] = split(&qkv, widths, 1);
-                let (q, k) = (heads(&q_norm.forward(&q)), heads(&k_norm.forward(&k)));
-                (rotary.apply(&q), rotary.apply(&k), heads(&v))
+                let normed = |x: &Tensor, norm: &RmsNorm| {
+                    heads(&norm.forward(&x.unflatten(-1, [-1, norm.width()])).flatten(1, 2))
+                };
+                (rotary.apply(&normed(&q, q_norm)), rotary.apply(&normed(&k, k_norm)), heads(&v))
             }
-        };
+        }; // [N, H, E], [N, K, E], [N, K, E]
         let attended = attend.attend(self.spec, &q, &k, &v); // [N, H, E]
         self.o_proj.forward(&attended.flatten(1, 2))
     }

@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::decoder::{DecoderLayer, Mlp, QkNorm, SelfAttention};
+use super::decoder::{DecoderLayer, Mlp, SelfAttention};
 use super::weights::WeightsBuilder;
 use super::{Attend, ModelConfig, Rotary};
 use crate::nn::RmsNorm;
@@ -16,14 +16,14 @@ pub(super) struct LlamaLayer {
 }
 
 impl LlamaLayer {
-    /// Layer `index` with `qk_norm` on its queries and keys.
-    pub(super) fn with_qk_norm(
+    /// Layer `index`, with norms of these widths on its queries and keys if any.
+    pub(super) fn with_qk_norms(
         config: &ModelConfig,
         index: usize,
-        qk_norm: QkNorm,
+        qk_norm_widths: Option<[i64; 2]>,
         weights: &mut WeightsBuilder,
     ) -> Self {
-        let self_attn = SelfAttention::new(config, index, qk_norm, weights);
+        let self_attn = SelfAttention::new(config, index, qk_norm_widths, weights);
         let mlp = Mlp::new(config, index, weights);
         let mut norm = |part: &str| {
             let name = format!("model.layers.{index}.{part}.weight");
@@ -37,7 +37,7 @@ impl LlamaLayer {
 
 impl DecoderLayer for LlamaLayer {
     fn new(config: &ModelConfig, index: usize, weights: &mut WeightsBuilder) -> Self {
-        Self::with_qk_norm(config, index, QkNorm::None, weights)
+        Self::with_qk_norms(config, index, None, weights)
     }
 
     fn forward(&self, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {

@@ -4,7 +4,7 @@
 
 use tch::Tensor;
 
-use super::decoder::{DecoderLayer, Mlp, QkNorm, SelfAttention};
+use super::decoder::{DecoderLayer, Mlp, SelfAttention};
 use super::weights::WeightsBuilder;
 use super::{Attend, ModelConfig, Rotary};
 use crate::nn::RmsNorm;
@@ -19,7 +19,8 @@ pub(super) struct Olmo3Layer {
 
 impl DecoderLayer for Olmo3Layer {
     fn new(config: &ModelConfig, index: usize, weights: &mut WeightsBuilder) -> Self {
-        let self_attn = SelfAttention::new(config, index, QkNorm::FullWidth, weights);
+        let qk_norm_widths = [config.q_width(), config.kv_width()];
+        let self_attn = SelfAttention::new(config, index, Some(qk_norm_widths), weights);
         let mlp = Mlp::new(config, index, weights);
         let mut norm = |part: &str| {
             let name = format!("model.layers.{index}.{part}.weight");

@@ -2,7 +2,7 @@
 
 use tch::Tensor;
 
-use super::decoder::{DecoderLayer, QkNorm};
+use super::decoder::DecoderLayer;
 use super::llama::LlamaLayer;
 use super::weights::WeightsBuilder;
 use super::{Attend, ModelConfig, Rotary};
@@ -12,7 +12,7 @@ pub(super) struct Qwen3Layer(LlamaLayer);
 
 impl DecoderLayer for Qwen3Layer {
     fn new(config: &ModelConfig, index: usize, weights: &mut WeightsBuilder) -> Self {
-        Self(LlamaLayer::with_qk_norm(config, index, QkNorm::PerHead, weights))
+        Self(LlamaLayer::with_qk_norms(config, index, Some([config.head_dim; 2]), weights))
     }
 
     fn forward(&self, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {

@@ -15,6 +15,11 @@ impl RmsNorm {
         Self { weight, eps }
     }
 
+    /// `D`.
+    pub fn width(&self) -> i64 {
+        self.weight.size()[0]
+    }
+
     /// `[.., D]` to `[.., D]`, in `x`'s type; libtorch raises half types to f32 inside.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.rms_norm(self.weight.size(), Some(&self.weight), self.eps)

@@ -5,7 +5,9 @@
 //! what holds tensors in the root package.
 
 pub mod batching;
+pub mod config;
 pub mod eval;
+pub mod jsonl;
 pub mod random;
 pub mod reward;
 pub mod rl;

@@ -124,6 +124,7 @@ mod tests {
             domain,
             skill: "s".into(),
             options: Vec::new(),
+            standalone: None,
         };
         CrossSkillTask {
             id: id.into(),

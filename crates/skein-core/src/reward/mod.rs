@@ -365,6 +365,7 @@ mod tests {
             domain,
             skill: skill.into(),
             options: options.iter().map(|&option| option.into()).collect(),
+            standalone: None,
         };
         CrossSkillTask {
             id: "t".into(),

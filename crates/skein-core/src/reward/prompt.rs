@@ -57,7 +57,7 @@ impl PromptTemplate {
             push_line(&mut text, task.scenario.trim());
         }
         for (index, step) in task.steps.iter().enumerate() {
-            push_question(&mut text, index + 1, step);
+            push_question(&mut text, index + 1, &step.question, &step.options);
         }
         let rule = match task.steps.len() {
             1 => "Answer the question.",
@@ -67,10 +67,10 @@ impl PromptTemplate {
         text
     }
 
-    /// The user message that asks one question by itself.
+    /// The user message that asks one question by itself, with what it takes from other steps filled in.
     pub fn single(&self, step: &Step) -> String {
         let mut text = String::new();
-        push_question(&mut text, 1, step);
+        push_question(&mut text, 1, step.standalone_question(), &step.options);
         self.push_format(&mut text, "Answer the question.", 1);
         text
     }
@@ -78,9 +78,9 @@ impl PromptTemplate {
     /// The user message that asks `second` once the model has given `first_answer` to `first`.
     pub fn second_of_two(&self, first: &Step, first_answer: &str, second: &Step) -> String {
         let mut text = String::new();
-        push_question(&mut text, 1, first);
+        push_question(&mut text, 1, first.standalone_question(), &first.options);
         push_line(&mut text, &format!("Answer 1: {}", first_answer.trim()));
-        push_question(&mut text, 2, second);
+        push_question(&mut text, 2, second.standalone_question(), &second.options);
         self.push_format(&mut text, "Question 1 is answered. Answer question 2.", 1);
         text
     }
@@ -116,9 +116,9 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-fn push_question(text: &mut String, number: usize, step: &Step) {
-    push_line(text, &format!("{number}. {}", step.question.trim()));
-    for (index, option) in step.options.iter().enumerate() {
+fn push_question(text: &mut String, number: usize, question: &str, options: &[String]) {
+    push_line(text, &format!("{number}. {}", question.trim()));
+    for (index, option) in options.iter().enumerate() {
         push_line(text, &format!("{}. {option}", option_letter(index)));
     }
 }
@@ -134,6 +134,7 @@ mod tests {
             domain,
             skill: "Hidden Skill".into(),
             options: options.iter().map(|&option| option.into()).collect(),
+            standalone: None,
         }
     }
 
@@ -173,6 +174,15 @@ mod tests {
              Domains: Math; Information Extraction"
         );
         assert_eq!(template.version(), "standard-1");
+    }
+
+    #[test]
+    fn questions_asked_alone_show_what_they_need() {
+        let mut dependent = step(Domain::Math, "Double the last answer.", &[]);
+        dependent.standalone = Some("Double 4.".into());
+        let template = PromptTemplate::new(PromptStyle::Compact, [Domain::Math]);
+        assert!(template.single(&dependent).starts_with("1. Double 4.\n"));
+        assert!(template.second_of_two(&task().steps[0], "5", &dependent).contains("\n2. Double 4.\n"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub enum AdvantageNorm {
     #[default]
     GroupStd,
     /// Nothing, as in Dr. GRPO (arXiv:2503.20783): small differences stay small.
+    #[serde(rename = "group_mean")]
     MeanOnly,
 }
 

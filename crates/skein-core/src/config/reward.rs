@@ -1,0 +1,47 @@
+//! The reward's weights and forms.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::reward::entropy::EntropyForm;
+use crate::reward::format::StepCount;
+
+/// `reward = lambda_ans * r_ans + lambda_ent * r_ent`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RewardConfig {
+    /// Weight of the answer reward; default 0.7 (paper).
+    pub lambda_ans: f64,
+    /// Weight of the skill-entropy reward; default 0.3 (paper); 0 is the GRPO baseline.
+    pub lambda_ent: f64,
+    /// Form of the skill-entropy reward; default "task_gap".
+    pub entropy_form: EntropyForm,
+    /// Scale of the gap in "task_gap_exp"; default 1.
+    pub entropy_scale: f64,
+    /// What a wrong number of steps in a response means; default "strict".
+    pub step_count: StepCount,
+    /// Skill-entropy table; default the embedded one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entropy_table: Option<PathBuf>,
+    /// Skill bank; default the embedded one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skill_bank: Option<PathBuf>,
+    /// Whether training may use a table whose cells do not differ beyond their standard errors; default false.
+    pub allow_flat_table: bool,
+}
+
+impl Default for RewardConfig {
+    fn default() -> Self {
+        Self {
+            lambda_ans: 0.7,
+            lambda_ent: 0.3,
+            entropy_form: EntropyForm::TaskGap,
+            entropy_scale: 1.0,
+            step_count: StepCount::Strict,
+            entropy_table: None,
+            skill_bank: None,
+            allow_flat_table: false,
+        }
+    }
+}

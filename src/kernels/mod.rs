@@ -1,0 +1,36 @@
+//! The hot loops of generation on CPU in f32: attention over the cache, the sampler, fused elementwise steps.
+//!
+//! Each works on slices, sits beside its plain reference and is tested against it; each row is computed by the same
+//! arithmetic whatever rows surround it, so a sequence's numbers do not depend on its batch. Nothing here records
+//! gradients, owns memory across calls or starts threads: work runs on libtorch's own pool.
+#![expect(unsafe_code, reason = "vector instructions and disjoint writes from several threads")]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub mod attention;
+pub mod cache;
+pub mod sampler;
+mod simd;
+pub mod tensors;
+
+/// Runs `work(item)` once for every item of `0..len`, on libtorch's threads, each taking the next item when it is free.
+fn for_each<F: Fn(usize) + Sync>(len: usize, work: F) {
+    let next = AtomicUsize::new(0);
+    let threads = len.min(tch::get_num_threads().max(1) as usize);
+    torch_ext_sys::parallel_for(threads, 1, |_| {
+        loop {
+            let item = next.fetch_add(1, Ordering::Relaxed);
+            if item >= len {
+                break;
+            }
+            work(item);
+        }
+    })
+    .expect("libtorch's pool only fails when its body throws, and this one cannot");
+}
+
+/// Runs `work` over contiguous parts of `0..len`, each at least `grain` long, on libtorch's threads.
+fn for_parts<F: Fn(Range<usize>) + Sync>(len: usize, grain: usize, work: F) {
+    torch_ext_sys::parallel_for(len, grain, work).expect("libtorch's pool only fails when its body throws");
+}
