@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use skein::checkpoint::{
-    CheckpointError, CheckpointManager, Pretrained, SaveOptions, TrainState, load_model, save_model,
+    CheckpointError, CheckpointManager, Pretrained, SaveOptions, TokenIds, TrainState, init_model, load_model,
+    save_model,
 };
+use skein_core::config::ScratchConfig;
 use tch::{Device, Kind, Tensor};
 
 use crate::models::{FIXTURES, fixture};
@@ -134,7 +136,7 @@ fn tensors_that_do_not_fit_are_refused_by_name() {
     let dir = copy_of("qwen3-tied");
     let path = dir.path().join("model.safetensors");
     let original = Tensor::read_safetensors(&path).unwrap();
-    let refusal = |edit: &dyn Fn(&mut Vec<(String, Tensor)>)| {
+    let refusal = |edit: fn(&mut Vec<(String, Tensor)>)| {
         let mut tensors = original.iter().map(|(name, tensor)| (name.clone(), tensor.shallow_clone())).collect();
         edit(&mut tensors);
         Tensor::write_safetensors(&tensors, &path).unwrap();
@@ -143,21 +145,19 @@ fn tensors_that_do_not_fit_are_refused_by_name() {
         error
     };
     const K_NORM: &str = "model.layers.1.self_attn.k_norm.weight";
-    let error = refusal(&|tensors| tensors.retain(|(name, _)| name != K_NORM));
+    let error = refusal(|tensors| tensors.retain(|(name, _)| name != K_NORM));
     assert!(error.contains("missing") && error.contains(K_NORM), "{error}");
-    let error = refusal(&|tensors| tensors.push(("model.layers.1.self_attn.q_proj.bias".into(), Tensor::from(1f32))));
+    let error = refusal(|tensors| tensors.push(("model.layers.1.self_attn.q_proj.bias".into(), Tensor::from(1f32))));
     assert!(error.contains("does not have") && error.contains("q_proj.bias"), "{error}");
-    let reshape = |tensors: &mut Vec<(String, Tensor)>| {
+    let error = refusal(|tensors| {
         let tensor = &mut tensors.iter_mut().find(|(name, _)| name == K_NORM).unwrap().1;
         *tensor = tensor.narrow(0, 0, 16).copy();
-    };
-    let error = refusal(&reshape);
+    });
     assert!(error.contains(K_NORM) && error.contains("[16]") && error.contains("[32]"), "{error}");
-    let to_integers = |tensors: &mut Vec<(String, Tensor)>| {
+    let error = refusal(|tensors| {
         let tensor = &mut tensors.iter_mut().find(|(name, _)| name == K_NORM).unwrap().1;
         *tensor = tensor.to_kind(Kind::Int64);
-    };
-    let error = refusal(&to_integers);
+    });
     assert!(error.contains(K_NORM) && error.contains("I64"), "{error}");
 }
 
@@ -363,4 +363,39 @@ fn what_a_killed_run_left_is_cleaned_and_nothing_whole_is_lost() {
     let manager = CheckpointManager::new(run.path(), 2).unwrap();
     assert_eq!(listing(run.path()), ["latest", "metrics.jsonl", "step_000001", "step_000002"]);
     assert_eq!(manager.load_latest().unwrap().unwrap().step, 2);
+}
+
+fn scratch(tie_word_embeddings: bool) -> (ScratchConfig, TokenIds) {
+    let config = ScratchConfig { hidden_size: 64, num_hidden_layers: 2, tie_word_embeddings, ..Default::default() };
+    (config, TokenIds { vocab_size: 300, eos: vec![3, 4], pad: Some(0) })
+}
+
+#[test]
+fn a_random_model_is_a_function_of_its_seed() {
+    let (config, tokens) = scratch(true);
+    let make = |seed| init_model(&config, &tokens, seed, (Kind::Float, Device::Cpu)).unwrap();
+    let (a, b, other) = (make(17), make(17), make(18));
+    assert_same_weights(&a, &b);
+    let leaf = |model: &Pretrained| model.model.weights().leaves[0].tensor.copy();
+    assert!(!leaf(&a).equal(&leaf(&other)));
+    // A standard error of the deviation is 0.7 / sqrt(19200) = 0.5 %; of the mean, 0.02 / sqrt(19200) = 1.4e-4.
+    assert!((leaf(&a).std(true).double_value(&[]) / config.init_std - 1.0).abs() < 0.02);
+    assert!(leaf(&a).mean(Kind::Float).double_value(&[]).abs() < 6e-4);
+    for entry in a.model.weights().entries.iter().filter(|entry| entry.name.contains("norm")) {
+        assert!(a.model.weights().rows(entry).eq(1.0).all().int64_value(&[]) == 1, "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_random_model_saves_and_loads_like_any_other() {
+    for tied in [true, false] {
+        let (config, tokens) = scratch(tied);
+        let model = init_model(&config, &tokens, 1, (Kind::Float, Device::Cpu)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        save_model(dir.path(), &*model.model, &model.config_json, SaveOptions::default()).unwrap();
+        let reloaded = load(dir.path());
+        assert_same_weights(&model, &reloaded);
+        assert_eq!(model.model.config(), reloaded.model.config());
+        assert_eq!(reloaded.model.config().eos_token_ids, [3, 4]);
+    }
 }

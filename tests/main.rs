@@ -3,3 +3,4 @@
 mod checkpoint;
 mod models;
 mod trainer;
+mod transformers;

@@ -88,8 +88,8 @@ pub enum CheckpointError {
         /// What differs.
         problem: String,
     },
-    /// A tensor of a type weights do not have.
-    #[error("{path}: `{name}` is {found}; only F32, F16 and BF16 weights are supported")]
+    /// A tensor of a type that is not supported where it stands.
+    #[error("{path}: `{name}` is {found}; supported are F32, F16 and BF16")]
     Dtype {
         /// The file.
         path: PathBuf,

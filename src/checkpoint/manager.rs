@@ -17,7 +17,7 @@ use serde_json::Value;
 use tch::Tensor;
 
 use super::error::CheckpointError;
-use super::reader::TensorFile;
+use super::reader::read_tensors;
 use super::writer::{write_json, write_safetensors};
 
 const MANIFEST: &str = "MANIFEST.json";
@@ -248,7 +248,7 @@ pub fn load_checkpoint(dir: &Path) -> Result<Loaded, CheckpointError> {
 
 fn read(dir: &Path) -> Result<Loaded, CheckpointError> {
     let manifest = read_manifest(dir)?;
-    let tensors = TensorFile::open(&dir.join(OPTIMIZER_FILE))?.read_all()?;
+    let tensors = read_tensors(&dir.join(OPTIMIZER_FILE))?;
     let state = read_json(&dir.join(STATE_FILE))?;
     Ok(Loaded { step: manifest.step, dir: dir.into(), train_state: TrainState { tensors, state } })
 }

@@ -5,6 +5,7 @@
 
 mod config;
 mod error;
+mod init;
 mod manager;
 mod reader;
 mod writer;
@@ -16,7 +17,9 @@ use tch::{Device, Kind};
 
 pub use config::{parse_config, read_config};
 pub use error::CheckpointError;
+pub use init::{TokenIds, init_model};
 pub use manager::{CheckpointManager, Loaded, TrainState, load_checkpoint};
+pub use reader::read_tensors;
 pub use writer::{SaveOptions, save_model};
 
 use crate::models::{CausalLm, build_model};

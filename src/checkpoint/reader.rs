@@ -101,8 +101,16 @@ impl TensorFiles {
     }
 }
 
+/// Every tensor of the safetensors file at `path` with its name: f32, f16, bf16 or i64, on CPU.
+///
+/// # Errors
+/// Names the file, and the tensor if it is one of another type.
+pub fn read_tensors(path: &Path) -> Result<Vec<(String, Tensor)>, CheckpointError> {
+    TensorFile::open(path)?.read_all()
+}
+
 /// One mapped safetensors file whose header has been checked against its length.
-pub(super) struct TensorFile {
+struct TensorFile {
     path: PathBuf,
     map: Mmap,
     data_start: usize,
@@ -110,7 +118,7 @@ pub(super) struct TensorFile {
 }
 
 impl TensorFile {
-    pub(super) fn open(path: &Path) -> Result<Self, CheckpointError> {
+    fn open(path: &Path) -> Result<Self, CheckpointError> {
         let file = File::open(path).map_err(CheckpointError::io("open", path))?;
         // SAFETY: checkpoint files are replaced by rename, never written in place; a foreign process that truncates one
         // while it is mapped raises SIGBUS, which no reader of mapped files can rule out.
@@ -122,7 +130,7 @@ impl TensorFile {
     }
 
     /// Every tensor with its name, in file order, in the types they have.
-    pub(super) fn read_all(&self) -> Result<Vec<(String, Tensor)>, CheckpointError> {
+    fn read_all(&self) -> Result<Vec<(String, Tensor)>, CheckpointError> {
         let read = |name: String| {
             let info = self.metadata.info(&name).expect("the name comes from the same header");
             let shape: Vec<i64> = info.shape.iter().map(|&size| size as i64).collect();
@@ -140,6 +148,9 @@ impl TensorFile {
             return Err(CheckpointError::Shape { path, name, expected: destination.size(), found });
         }
         let source = self.tensor(name, &found, info)?;
+        if !matches!(source.kind(), Kind::Float | Kind::Half | Kind::BFloat16) {
+            return Err(self.unsupported(name, info));
+        }
         destination.f_copy_(&source).map_err(|error| self.problem(name, &error))
     }
 
@@ -148,14 +159,17 @@ impl TensorFile {
             Dtype::F32 => Kind::Float,
             Dtype::F16 => Kind::Half,
             Dtype::BF16 => Kind::BFloat16,
-            other => {
-                let (path, name) = (self.path.clone(), name.to_string());
-                return Err(CheckpointError::Dtype { path, name, found: format!("{other:?}") });
-            }
+            Dtype::I64 => Kind::Int64,
+            _ => return Err(self.unsupported(name, info)),
         };
         let (start, end) = info.data_offsets;
         let bytes = &self.map[self.data_start + start..self.data_start + end];
         Tensor::f_from_data_size(bytes, shape, kind).map_err(|error| self.problem(name, &error))
+    }
+
+    fn unsupported(&self, name: &str, info: &TensorInfo) -> CheckpointError {
+        let (path, name) = (self.path.clone(), name.to_string());
+        CheckpointError::Dtype { path, name, found: format!("{:?}", info.dtype) }
     }
 
     fn problem(&self, name: &str, error: &TchError) -> CheckpointError {
