@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod cli;
+pub mod engine;
 pub mod kernels;
 pub mod models;
 pub mod nn;

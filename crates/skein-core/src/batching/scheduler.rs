@@ -213,6 +213,11 @@ impl Scheduler {
         samples.filter(|(_, sequence)| !sequence.finished).map(|(sample, _)| SequenceId { group, sample }).collect()
     }
 
+    /// Tokens of a group's prompt.
+    pub fn prompt_len(&self, group: usize) -> usize {
+        self.groups[group].prompt_len
+    }
+
     /// Blocks that hold a group's prompt, in order; empty while it is not cached.
     pub fn prompt_blocks(&self, group: usize) -> &[u32] {
         &self.groups[group].blocks
