@@ -1,6 +1,7 @@
 //! Integration tests.
 
 mod checkpoint;
+mod engine;
 mod models;
 mod trainer;
 mod transformers;

@@ -10,7 +10,7 @@ use skein::nn::{DenseAttention, RopeConfig, RopeScaling};
 use tch::{Device, Kind, Tensor};
 
 /// f32 logits and log-probs of a three-layer model whose sums run in another order than the reference's.
-const LOGIT_TOLERANCE: f64 = 1e-4;
+pub const LOGIT_TOLERANCE: f64 = 1e-4;
 /// Relative; a gradient norm adds thousands of products.
 const GRAD_NORM_TOLERANCE: f64 = 1e-3;
 
@@ -24,7 +24,7 @@ pub fn load_fixture(name: &str) -> Box<dyn CausalLm> {
     load_model(&fixture(name), Kind::Float, Device::Cpu).unwrap().model
 }
 
-fn reference(name: &str) -> HashMap<String, Tensor> {
+pub fn reference(name: &str) -> HashMap<String, Tensor> {
     Tensor::read_safetensors(fixture(name).join("reference.safetensors")).unwrap().into_iter().collect()
 }
 
