@@ -3,5 +3,6 @@
 mod checkpoint;
 mod engine;
 mod models;
+mod parity;
 mod trainer;
 mod transformers;
