@@ -11,7 +11,8 @@ use crate::models::{FIXTURES, fixture};
 
 fn parity(model: &Path, reference: &Path, json: bool) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skein"));
-    command.args(["parity", "--model"]).arg(model).arg("--reference").arg(reference);
+    // Tests run side by side: OpenMP teams that wait for each other's cores take twenty times as long.
+    command.env("OMP_NUM_THREADS", "1").args(["parity", "--model"]).arg(model).arg("--reference").arg(reference);
     if json {
         command.arg("--json");
     }
