@@ -1,1 +1,6 @@
-//! Outside world.
+//! What Skein exchanges with the outside: tokenizers, chat templates, the model hub, metrics, JSON Lines files.
+//!
+//! Nothing here holds a tensor or knows an algorithm; only `jobs` and `cli` of the root package use it.
+
+pub mod chat;
+pub mod tokenizer;
