@@ -28,7 +28,7 @@ fn every_path_agrees_with_every_fixture() {
         let report: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(report["passed"], true);
         let differences = report["differences"].as_array().unwrap();
-        for path in ["plain", "packed"] {
+        for path in ["plain", "cached", "packed"] {
             assert!(differences.iter().any(|difference| difference["path"] == path), "{name}: nothing of {path}");
         }
     }
@@ -76,7 +76,9 @@ fn a_number_that_is_none_fails() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let failed = report["differences"].as_array().unwrap().iter().filter(|difference| difference["passed"] == false);
     let failed: Vec<String> = failed.map(|difference| difference["path"].to_string()).collect();
-    assert!(failed.contains(&"\"plain\"".to_string()) && failed.contains(&"\"packed\"".to_string()), "{failed:?}");
+    for path in ["\"plain\"", "\"cached\"", "\"packed\""] {
+        assert!(failed.contains(&path.to_string()), "{failed:?}");
+    }
 }
 
 #[test]

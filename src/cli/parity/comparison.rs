@@ -118,6 +118,11 @@ pub(super) fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
+/// The largest absolute value; NaN if any element is NaN.
+pub(super) fn max_abs(difference: &Tensor) -> f64 {
+    difference.abs().max().double_value(&[])
+}
+
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Difference { path, layout, quantity, difference, tolerance, passed } in &self.differences {

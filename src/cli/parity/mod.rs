@@ -3,6 +3,7 @@
 //! The plain path is the dense forward and backward over the model's parts; the others are what training and rollouts
 //! run. A difference past its tolerance, or one that is not a number, fails the command.
 
+mod cached;
 mod comparison;
 mod packed;
 mod plain;
@@ -44,6 +45,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut comparison = Comparison::default();
     let load = || load(&args.model);
     plain::compare(&load, &reference, &mut comparison)?;
+    cached::compare(&load, &reference, &mut comparison)?;
     packed::compare(&load, &reference, &mut comparison)?;
     if args.json {
         println!("{}", comparison.to_json());

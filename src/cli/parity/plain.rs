@@ -4,7 +4,7 @@ use anyhow::Result;
 use tch::{IndexOp, Kind, Tensor};
 
 use super::comparison::{
-    Comparison, EMBEDDING_TOLERANCE, LOGIT_TOLERANCE, LOSS_TOLERANCE, Section, TOKEN_TOLERANCE, larger,
+    Comparison, EMBEDDING_TOLERANCE, LOGIT_TOLERANCE, LOSS_TOLERANCE, Section, TOKEN_TOLERANCE, larger, max_abs,
 };
 use super::reference::{ADAMW_LR, Reference};
 use crate::checkpoint::Pretrained;
@@ -155,9 +155,4 @@ fn compare_training(model: &dyn CausalLm, reference: &Reference, batches: &[Batc
         optimizer.step(ADAMW_LR, 1.0);
     }
     section.add_param_norms(weights, &scalars.adamw_param_norms);
-}
-
-/// The largest absolute value; NaN if any element is NaN.
-fn max_abs(difference: &Tensor) -> f64 {
-    difference.abs().max().double_value(&[])
 }

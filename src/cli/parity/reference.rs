@@ -156,6 +156,12 @@ impl Reference {
         ids.into_iter().map(|id| id as u32).collect()
     }
 
+    /// The logits that predict the last `count` tokens of row `row`: `[count, V]`.
+    pub(super) fn last_logits(&self, row: i64, count: usize) -> Tensor {
+        let count = count as i64;
+        self.logits.get(row).narrow(0, self.len() - 1 - count, count)
+    }
+
     /// The log-probabilities of the last `count` tokens of row `row`.
     pub(super) fn last_logprobs(&self, row: i64, count: usize) -> Vec<f32> {
         let logprobs = self.token_logprobs.get(row);
