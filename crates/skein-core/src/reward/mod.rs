@@ -12,23 +12,25 @@ pub mod prompt;
 pub mod scorers;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use crate::skill::{Bank, EntropyError, EntropyTable, SkillKey, normalize_name};
 use crate::task::{CrossSkillTask, Step};
-use entropy::{EntropyForm, SwitchEntropies, entropy_reward};
-use format::{Malformed, ResponseStep, SkillLabel, StepCount, parse_response};
+pub use entropy::EntropyForm;
+pub use format::{Malformed, StepCount};
+pub use prompt::{PromptStyle, PromptTemplate};
+
+use entropy::{SwitchEntropies, entropy_reward};
+use format::{ResponseStep, SkillLabel, parse_response};
 use matcher::{EmbedError, SkillMatcher};
 use scorers::ScoreError;
 
-/// λ_ans + λ_ent may miss 1 by this much, which is what decimals in a config file can miss it by.
-const WEIGHT_SUM_TOLERANCE: f64 = 1e-9;
-
 /// How a response's parts make its reward.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RewardConfig {
-    /// Weight of r_ans; with `lambda_ent` it makes 1 (paper: 0.7).
+///
+/// Only the ratio of the two weights counts: they are scaled to sum to 1, so that rewards lie in [0, 1] and λ_ent = 0 is
+/// r_ans itself, whatever λ_ans is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RewardRule {
+    /// Weight of r_ans (paper: 0.7).
     pub lambda_ans: f64,
     /// Weight of r_ent (paper: 0.3). At 0 no skill is matched and no entropy looked up: plain GRPO on r_ans.
     pub lambda_ent: f64,
@@ -40,7 +42,7 @@ pub struct RewardConfig {
     pub step_count: StepCount,
 }
 
-impl Default for RewardConfig {
+impl Default for RewardRule {
     fn default() -> Self {
         Self {
             lambda_ans: 0.7,
@@ -52,29 +54,36 @@ impl Default for RewardConfig {
     }
 }
 
-impl RewardConfig {
+impl RewardRule {
     /// Everything that is wrong with these values, one line each.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (field, weight) in [("lambda_ans", self.lambda_ans), ("lambda_ent", self.lambda_ent)] {
-            if !(0.0..=1.0).contains(&weight) {
-                problems.push(format!("{field} = {weight}: expected a weight from 0 to 1"));
+            if !(weight >= 0.0 && weight.is_finite()) {
+                problems.push(format!("{field} = {weight}: expected a number that is not negative"));
             }
         }
-        let sum = self.lambda_ans + self.lambda_ent;
-        if problems.is_empty() && (sum - 1.0).abs() > WEIGHT_SUM_TOLERANCE {
-            problems.push(format!("lambda_ans + lambda_ent = {sum}: expected 1, so that rewards stay from 0 to 1"));
+        if self.lambda_ans == 0.0 && self.lambda_ent == 0.0 {
+            problems.push("lambda_ans and lambda_ent are both 0: every reward would be 0".to_owned());
         }
         if !(self.entropy_scale > 0.0 && self.entropy_scale.is_finite()) {
             problems.push(format!("entropy_scale = {}: expected a positive number", self.entropy_scale));
         }
         problems
     }
+
+    /// The reward of a response's two parts. Without r_ent the answer's part is all there is.
+    fn total(&self, answer: f64, entropy: Option<f64>) -> f64 {
+        let Some(entropy) = entropy else { return answer };
+        let sum = self.lambda_ans + self.lambda_ent;
+        // Rounding may lift the sum of two shares over 1.
+        (self.lambda_ans / sum * answer + self.lambda_ent / sum * entropy).min(1.0)
+    }
 }
 
 /// What scoring needs besides the task and the response; built once, shared by all threads.
 pub struct RewardContext {
-    config: RewardConfig,
+    rule: RewardRule,
     /// None when λ_ent is 0.
     skills: Option<SkillContext>,
 }
@@ -85,21 +94,18 @@ struct SkillContext {
 }
 
 impl RewardContext {
-    /// The context of λ_ent = 0: no matcher, no table, `lambda_ans` = 1.
+    /// The context of λ_ent = 0: no matcher, no table.
     pub fn answer_only(step_count: StepCount) -> Self {
-        Self {
-            config: RewardConfig { lambda_ans: 1.0, lambda_ent: 0.0, step_count, ..Default::default() },
-            skills: None,
-        }
+        Self { rule: RewardRule { lambda_ans: 1.0, lambda_ent: 0.0, step_count, ..Default::default() }, skills: None }
     }
 
     /// The context of a reward with entropy, whose bank is exactly what `table` has measured.
     ///
     /// # Errors
-    /// When the config is impossible, or the table lacks a cell for two of its skills.
-    pub fn with_table(config: RewardConfig, table: &EntropyTable) -> Result<Self, RewardSetupError> {
+    /// When the rule is impossible, or the table lacks a cell for two of its skills.
+    pub fn with_table(rule: RewardRule, table: &EntropyTable) -> Result<Self, RewardSetupError> {
         let skills = table.skills();
-        Self::with_matcher(config, table, SkillMatcher::exact(Bank::of(skills.iter().cloned())), &skills)
+        Self::with_matcher(rule, table, SkillMatcher::exact(Bank::of(skills.iter().cloned())), &skills)
     }
 
     /// The context of a reward with entropy and a matcher of one's own over the keys `skills`.
@@ -107,27 +113,27 @@ impl RewardContext {
     /// With λ_ent = 0 both are dropped unused.
     ///
     /// # Errors
-    /// When the config is impossible, or `table` lacks a cell for two of `skills`.
+    /// When the rule is impossible, or `table` lacks a cell for two of `skills`.
     pub fn with_matcher(
-        config: RewardConfig,
+        rule: RewardRule,
         table: &EntropyTable,
         matcher: SkillMatcher,
         skills: &[SkillKey],
     ) -> Result<Self, RewardSetupError> {
-        let problems = config.problems();
+        let problems = rule.problems();
         if !problems.is_empty() {
-            return Err(RewardSetupError::Config(problems.join("; ")));
+            return Err(RewardSetupError::Rule(problems.join("; ")));
         }
-        if config.lambda_ent == 0.0 {
-            return Ok(Self { config, skills: None });
+        if rule.lambda_ent == 0.0 {
+            return Ok(Self { rule, skills: None });
         }
         let entropies = SwitchEntropies::new(table, skills)?;
-        Ok(Self { config, skills: Some(SkillContext { matcher, entropies }) })
+        Ok(Self { rule, skills: Some(SkillContext { matcher, entropies }) })
     }
 
-    /// The config this context scores by.
-    pub fn config(&self) -> &RewardConfig {
-        &self.config
+    /// The rule this context scores by.
+    pub fn rule(&self) -> &RewardRule {
+        &self.rule
     }
 
     /// That every response to `task` can be scored: each gold answer scores 1 against itself, each gold skill is known.
@@ -165,8 +171,8 @@ impl RewardContext {
 #[derive(Debug, thiserror::Error)]
 pub enum RewardSetupError {
     /// Values that can't be.
-    #[error("reward config: {0}")]
-    Config(String),
+    #[error("impossible reward: {0}")]
+    Rule(String),
     /// The table lacks a cell.
     #[error(transparent)]
     Table(#[from] EntropyError),
@@ -257,7 +263,7 @@ impl Reward {
 pub fn score_response(task: &CrossSkillTask, response: &str, context: &RewardContext) -> Result<Reward, RewardError> {
     let gold = context.gold_entropies(task)?;
     let num_steps = task.steps.len();
-    let parsed = match parse_response(response, num_steps, context.config.step_count) {
+    let parsed = match parse_response(response, num_steps, context.rule.step_count) {
         Ok(parsed) => parsed,
         Err(reason) => {
             return Ok(Reward {
@@ -289,14 +295,9 @@ pub fn score_response(task: &CrossSkillTask, response: &str, context: &RewardCon
         let switch =
             |pair: &[StepReward]| skills.entropies.switch(pair[0].matched.as_ref()?, pair[1].matched.as_ref()?);
         let predicted: Vec<Option<f64>> = steps.windows(2).map(switch).collect();
-        entropy_reward(context.config.entropy_form, context.config.entropy_scale, &predicted, &gold)
+        entropy_reward(context.rule.entropy_form, context.rule.entropy_scale, &predicted, &gold)
     });
-    let RewardConfig { lambda_ans, lambda_ent, .. } = context.config;
-    let total = match entropy {
-        Some(entropy) => (lambda_ans * answer + lambda_ent * entropy).min(1.0),
-        None if lambda_ent == 0.0 => lambda_ans * answer,
-        None => answer,
-    };
+    let total = context.rule.total(answer, entropy);
     Ok(Reward { total, answer, entropy, steps, malformed: None, num_out_of_bank })
 }
 
@@ -350,12 +351,12 @@ mod tests {
         table
     }
 
-    fn config(lambda_ent: f64, entropy_form: EntropyForm, step_count: StepCount) -> RewardConfig {
-        RewardConfig { lambda_ans: 1.0 - lambda_ent, lambda_ent, entropy_form, step_count, ..Default::default() }
+    fn rule(lambda_ent: f64, entropy_form: EntropyForm, step_count: StepCount) -> RewardRule {
+        RewardRule { lambda_ans: 1.0 - lambda_ent, lambda_ent, entropy_form, step_count, ..Default::default() }
     }
 
-    fn context(config: RewardConfig) -> RewardContext {
-        RewardContext::with_table(config, &table()).unwrap()
+    fn context(rule: RewardRule) -> RewardContext {
+        RewardContext::with_table(rule, &table()).unwrap()
     }
 
     fn task() -> CrossSkillTask {
@@ -390,7 +391,7 @@ mod tests {
     fn a_perfect_response_earns_one() {
         for form in FORMS {
             let reward =
-                score_response(&task(), &response(&PERFECT), &context(config(0.3, form, StepCount::Strict))).unwrap();
+                score_response(&task(), &response(&PERFECT), &context(rule(0.3, form, StepCount::Strict))).unwrap();
             assert_eq!((reward.total, reward.answer, reward.entropy), (1.0, 1.0, Some(1.0)), "{form:?}");
             assert_eq!((reward.skill_accuracy(), reward.num_out_of_bank), (1.0, Some(0)));
         }
@@ -403,7 +404,7 @@ mod tests {
         let gold = table.sequence(&keys).unwrap().unwrap();
         let kept = table.switch(&keys[0], &keys[1]).unwrap();
         let text = response(&[PERFECT[0], PERFECT[1], ("Math, Invented", "4")]);
-        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let context = context(rule(0.3, EntropyForm::TaskGap, StepCount::Strict));
         let reward = score_response(&task(), &text, &context).unwrap();
         let entropy = 0.5 * (1.0 - (kept - gold).abs() / gold);
         assert!((reward.entropy.unwrap() - entropy).abs() < TOLERANCE);
@@ -415,7 +416,7 @@ mod tests {
 
     #[test]
     fn malformed_earns_nothing_and_says_why() {
-        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let context = context(rule(0.3, EntropyForm::TaskGap, StepCount::Strict));
         let reward = score_response(&task(), &response(&PERFECT[..2]), &context).unwrap();
         assert_eq!((reward.total, reward.answer, reward.entropy), (0.0, 0.0, Some(0.0)));
         assert_eq!(reward.malformed, Some(Malformed::StepCount { expected: 3, found: 2 }));
@@ -424,7 +425,7 @@ mod tests {
 
     #[test]
     fn lenient_counts_missing_steps_as_wrong() {
-        let context = context(config(0.3, EntropyForm::SwitchProfile, StepCount::Lenient));
+        let context = context(rule(0.3, EntropyForm::SwitchProfile, StepCount::Lenient));
         let reward = score_response(&task(), &response(&PERFECT[..2]), &context).unwrap();
         assert!((reward.answer - 2.0 / 3.0).abs() < TOLERANCE);
         assert_eq!(reward.entropy, Some(0.5), "the first switch fits, the second does not exist");
@@ -436,7 +437,7 @@ mod tests {
     fn one_step_moves_the_entropy_weight_to_the_answer() {
         let mut task = task();
         task.steps.truncate(1);
-        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let context = context(rule(0.3, EntropyForm::TaskGap, StepCount::Strict));
         let reward = score_response(&task, &response(&[("Math, Nonsense", "12")]), &context).unwrap();
         assert_eq!((reward.total, reward.entropy), (1.0, None));
     }
@@ -445,7 +446,7 @@ mod tests {
     fn without_entropy_weight_no_matcher_runs() {
         let contexts = [
             RewardContext::answer_only(StepCount::Strict),
-            context(config(0.0, EntropyForm::TaskGap, StepCount::Strict)),
+            context(rule(0.0, EntropyForm::TaskGap, StepCount::Strict)),
         ];
         for context in contexts {
             assert!(context.skills.is_none());
@@ -460,7 +461,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_is_an_error() {
-        let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Strict));
+        let context = context(rule(0.3, EntropyForm::TaskGap, StepCount::Strict));
         let mut unknown = task();
         unknown.steps[1].domain = Domain::Coding;
         let error = score_response(&unknown, &response(&PERFECT), &RewardContext::answer_only(StepCount::Strict));
@@ -479,12 +480,24 @@ mod tests {
     }
 
     #[test]
-    fn impossible_configs_are_listed() {
-        let bad = RewardConfig { lambda_ans: 0.7, lambda_ent: 0.2, entropy_scale: 0.0, ..Default::default() };
+    fn only_the_ratio_of_the_weights_counts() {
+        let text = response(&[PERFECT[0], PERFECT[1], ("Math, Invented", "4")]);
+        let total = |lambda_ans, lambda_ent| {
+            let rule = RewardRule { lambda_ans, lambda_ent, ..Default::default() };
+            score_response(&task(), &text, &context(rule)).unwrap().total
+        };
+        assert!((total(0.7, 0.3) - total(1.4, 0.6)).abs() < TOLERANCE);
+        assert_eq!(total(0.7, 0.0), 2.0 / 3.0);
+    }
+
+    #[test]
+    fn impossible_rules_are_listed() {
+        let bad = RewardRule { lambda_ans: 0.0, lambda_ent: 0.0, entropy_scale: 0.0, ..Default::default() };
         assert_eq!(bad.problems().len(), 2, "{:?}", bad.problems());
-        assert!(RewardConfig { lambda_ent: f64::NAN, ..Default::default() }.problems()[0].starts_with("lambda_ent"));
-        assert!(RewardConfig::default().problems().is_empty());
-        assert!(matches!(RewardContext::with_table(bad, &table()), Err(RewardSetupError::Config(_))));
+        assert!(RewardRule { lambda_ent: f64::NAN, ..Default::default() }.problems()[0].starts_with("lambda_ent"));
+        assert!(RewardRule { lambda_ans: -0.1, ..Default::default() }.problems()[0].starts_with("lambda_ans"));
+        assert!(RewardRule::default().problems().is_empty());
+        assert!(matches!(RewardContext::with_table(bad, &table()), Err(RewardSetupError::Rule(_))));
     }
 
     #[test]
@@ -512,7 +525,7 @@ mod tests {
         ) {
             let text = response(&steps.iter().map(|&(s, a)| (LABELS[s], ANSWERS[a])).collect::<Vec<_>>());
             let step_count = if lenient { StepCount::Lenient } else { StepCount::Strict };
-            let reward = score_response(&task(), &text, &context(config(lambda_ent, FORMS[form], step_count))).unwrap();
+            let reward = score_response(&task(), &text, &context(rule(lambda_ent, FORMS[form], step_count))).unwrap();
             prop_assert!((0.0..=1.0).contains(&reward.total));
             prop_assert!((0.0..=1.0).contains(&reward.entropy.unwrap_or(0.0)));
             let plain = score_response(&task(), &text, &RewardContext::answer_only(step_count)).unwrap();
@@ -522,7 +535,7 @@ mod tests {
 
         #[test]
         fn any_text_can_be_scored(text in "(<skill>|</skill>|<answer>|</answer>|[a-zA-Z0-9,. $\\\\{}^/%-]){0,16}") {
-            let context = context(config(0.3, EntropyForm::TaskGap, StepCount::Lenient));
+            let context = context(rule(0.3, EntropyForm::TaskGap, StepCount::Lenient));
             let batch = score_batch(&[(&task(), &text), (&task(), &response(&PERFECT))], &context);
             prop_assert!(batch[0].is_ok());
             prop_assert_eq!(batch[1].as_ref().unwrap().total, 1.0);
