@@ -12,6 +12,7 @@ mod bench;
 mod config;
 mod entropy;
 mod generate;
+mod lines;
 mod parity;
 mod report;
 mod reward;

@@ -1,12 +1,89 @@
 //! Runs the domain scorers over a file of cases.
 
-use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use skein_core::eval::render_table;
+use skein_core::reward::scorers::case::{Case, CaseError};
+
+use super::lines;
+
+/// A case agrees when its score is this close to the expected one, which files print with six decimals.
+const TOLERANCE: f64 = 1e-5;
 
 /// Arguments of `skein score`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Cases, one JSON object a line: `{"id", "domain", "gold", "pred"}`, where known `options`, `kind` and `expected`.
+    #[arg(long, value_name = "FILE")]
+    cases: PathBuf,
+    /// Print one JSON object a line and no summary.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the cases of one group.
+#[derive(Default)]
+struct Tally {
+    cases: usize,
+    failed: usize,
+    agree: usize,
+    expected: usize,
+    sum: f64,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<()> {
-    bail!("not built yet")
+pub fn run(args: Args) -> Result<()> {
+    let cases: Vec<(usize, Case)> = lines::read(&args.cases)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
+    for (_, case) in &cases {
+        let outcome = case.score();
+        if args.json {
+            writeln!(out, "{}", line(case, &outcome)).context("cannot write to stdout")?;
+        }
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+        let group = vec![case.domain.to_string(), or_dash(&case.kind), or_dash(&case.tier)];
+        let tally = tallies.entry(group).or_default();
+        tally.cases += 1;
+        match outcome {
+            Err(_) => tally.failed += 1,
+            Ok(score) => {
+                tally.sum += score;
+                tally.expected += usize::from(case.expected.is_some());
+                tally.agree += usize::from(case.expected.is_some_and(|expected| (score - expected).abs() < TOLERANCE));
+            }
+        }
+    }
+    let num_failed: usize = tallies.values().map(|tally| tally.failed).sum();
+    if num_failed > 0 {
+        tracing::warn!("{num_failed} of {} cases could not be scored", cases.len());
+    }
+    if !args.json {
+        let rows: Vec<Vec<String>> = tallies.iter().map(|(group, tally)| row(group, tally)).collect();
+        let header = ["domain", "kind", "tier", "cases", "errors", "mean score", "agree", "of"];
+        write!(out, "{}", render_table(&header, &rows)).context("cannot write to stdout")?;
+    }
+    out.flush().context("cannot write to stdout")
+}
+
+fn line(case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {
+    let mut line = json!({"id": case.id, "domain": case.domain, "score": outcome.as_ref().ok()});
+    if let Some(expected) = case.expected {
+        line["expected"] = json!(expected);
+    }
+    if let Err(error) = outcome {
+        line["error"] = json!(error.to_string());
+    }
+    line
+}
+
+fn row(group: &[String], tally: &Tally) -> Vec<String> {
+    let scored = tally.cases - tally.failed;
+    let mean = if scored > 0 { format!("{:.4}", tally.sum / scored as f64) } else { "–".to_owned() };
+    let counts = [tally.cases.to_string(), tally.failed.to_string(), mean, tally.agree.to_string()];
+    group.iter().cloned().chain(counts).chain([tally.expected.to_string()]).collect()
 }

@@ -3,6 +3,7 @@
 //! A wrong answer is 0. A question this module can't judge is a [`ScoreError`], never a 0: the caller counts it and
 //! keeps it out of the reward. Scorers see text only, do bounded work on any input, and never panic.
 
+pub mod case;
 pub mod information_extraction;
 pub mod math;
 pub mod science;

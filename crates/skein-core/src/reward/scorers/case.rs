@@ -1,0 +1,148 @@
+//! Scoring cases: a gold answer, a predicted one, and where known the score that a published grader gives.
+//!
+//! The format serves graders' test suites and users' own files alike, so fields that no scorer needs are ignored.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::information_extraction::{span, values};
+use super::{ScoreError, as_score, final_text, information_extraction, math, science};
+use crate::skill::Domain;
+
+/// One line of a case file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Case {
+    /// Names the case in the output.
+    pub id: String,
+    /// Whose scorer judges it.
+    pub domain: Domain,
+    /// The gold answer: text, or an object where the domain and `kind` have one.
+    pub gold: Value,
+    /// The predicted answer: text, or a list of items for `kind` = `wtq`.
+    pub pred: Value,
+    /// Which of a domain's rules applies, where it has several.
+    pub kind: Option<String>,
+    /// The texts of a multiple-choice question's options.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// How many options there are, where only that is known.
+    pub n_options: Option<usize>,
+    /// Departures from a scorer's defaults.
+    #[serde(default)]
+    pub opts: CaseOptions,
+    /// The score that the case's source gives.
+    pub expected: Option<f64>,
+    /// How far `expected` binds; `policy` marks a grader's own convention.
+    pub tier: Option<String>,
+}
+
+/// Departures from a scorer's defaults.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+pub struct CaseOptions {
+    /// Math: decimals compare when rounded to this many places.
+    pub precision: Option<u32>,
+}
+
+/// Why a case has no score.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CaseError {
+    /// The scorer refuses.
+    #[error(transparent)]
+    Score(#[from] ScoreError),
+    /// A field has the wrong shape.
+    #[error("`{field}` is not {expected}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+impl Case {
+    /// The score of the predicted answer.
+    ///
+    /// # Errors
+    /// When the domain has no scorer, the gold answer is unusable, or a field has the wrong shape.
+    pub fn score(&self) -> Result<f64, CaseError> {
+        match (self.domain, self.kind.as_deref()) {
+            (Domain::Math, _) => {
+                let rules = self.opts.precision.map_or_else(math::Rules::default, |decimals| math::Rules { decimals });
+                Ok(math::score_with(&self.pred()?, &self.gold()?, rules)?)
+            }
+            (Domain::Science, _) => Ok(science::score(&self.pred()?, &self.gold()?, &self.options())?),
+            (Domain::InformationExtraction, Some("token_f1")) => {
+                Ok(span::token_f1(final_text(&self.pred()?), &self.gold()?))
+            }
+            (Domain::InformationExtraction, Some("wtq")) if self.pred.is_array() => {
+                let gold = values::targets(
+                    &strings("gold.target", &self.gold["target"])?,
+                    &strings("gold.canon", &self.gold["canon"])?,
+                );
+                Ok(as_score(values::denote_same(&gold, &strings("pred", &self.pred)?)))
+            }
+            (Domain::InformationExtraction, _) => Ok(information_extraction::score(&self.pred()?, &self.gold()?)?),
+            (domain, _) => Err(ScoreError::Unsupported { domain }.into()),
+        }
+    }
+
+    fn pred(&self) -> Result<String, CaseError> {
+        match &self.pred {
+            Value::Array(_) | Value::Object(_) => Err(CaseError::Field { field: "pred", expected: "a text" }),
+            value => Ok(plain(value)),
+        }
+    }
+
+    /// Objects and lists stay JSON, for the scorers that read them.
+    fn gold(&self) -> Result<String, CaseError> {
+        match &self.gold {
+            Value::Null => Err(CaseError::Field { field: "gold", expected: "an answer" }),
+            value => Ok(plain(value)),
+        }
+    }
+
+    /// The options, or as many placeholders as the case says there are.
+    fn options(&self) -> Vec<String> {
+        match (self.options.is_empty(), self.n_options) {
+            (true, Some(count)) => (0..count).map(|index| format!("<option {index}>")).collect(),
+            _ => self.options.clone(),
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn strings(field: &'static str, value: &Value) -> Result<Vec<String>, CaseError> {
+    let problem = CaseError::Field { field, expected: "a list of texts" };
+    let items = value.as_array().ok_or_else(|| problem.clone())?;
+    items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| problem.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(line: &str) -> Result<f64, String> {
+        let case: Case = serde_json::from_str(line).unwrap();
+        case.score().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn plain_lines_need_little() {
+        assert_eq!(score(r#"{"id":"a","domain":"math","gold":5,"pred":"5.0"}"#), Ok(1.0));
+        assert_eq!(score(r#"{"id":"a","domain":"science","gold":"B","pred":"C","note":1}"#), Ok(0.0));
+        assert_eq!(score(r#"{"id":"a","domain":"information_extraction","gold":["a","b"],"pred":"b, a"}"#), Ok(1.0));
+    }
+
+    #[test]
+    fn what_cannot_be_scored_is_said() {
+        let unsupported = score(r#"{"id":"a","domain":"coding","gold":"","pred":""}"#).unwrap_err();
+        assert!(unsupported.starts_with("no scorer for domain `coding`"));
+        let shape = score(r#"{"id":"a","domain":"math","gold":"1","pred":["1"]}"#).unwrap_err();
+        assert_eq!(shape, "`pred` is not a text");
+        let list = r#"{"id":"a","domain":"information_extraction","kind":"wtq","gold":{"target":["a"]},"pred":["a"]}"#;
+        assert_eq!(score(list).unwrap_err(), "`gold.canon` is not a list of texts");
+    }
+}

@@ -1,0 +1,336 @@
+//! When two answers are the same: exactly for exact forms, after rounding where one is a decimal, by random points for
+//! formulas, by shape for everything that has one.
+
+use std::borrow::Cow;
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+
+use super::Rules;
+use super::evaluate::{Point, exact, float, to_float};
+use super::expr::{Expr, Function, Relation};
+use super::sets;
+
+/// Random points at which formulas are compared, and how many of them must be in both domains.
+const POINTS: u64 = 10;
+const MIN_POINTS: usize = 4;
+
+/// Relative error below which two floats are one value: what is left of 1e-16 after a formula's own cancellations.
+const FLOAT_TOLERANCE: f64 = 1e-11;
+
+/// Below this size decimals must also agree relatively, or rounding would make all small numbers equal.
+const SMALL: f64 = 1e-3;
+const SMALL_TOLERANCE: f64 = 1e-6;
+
+/// Collections larger than this are not compared.
+const MAX_ITEMS: usize = 200;
+
+/// Whether a prediction denotes what the gold answer does. The two are not interchangeable: a gold formula decides
+/// what form is asked for.
+pub fn equal(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    let (gold, pred) = (&*without_rounding(gold), &*without_rounding(pred));
+    match (equation(gold), equation(pred)) {
+        (Some((left, right)), None) if names_something(left) => return same_value(right, pred, rules),
+        (Some((left, right)), None) if names_something(right) && !names_something(pred) => {
+            return same_value(left, pred, rules);
+        }
+        (None, Some((left, right))) if gold.is_scalar() || !matches!(gold, Expr::Relation { .. }) => {
+            // `2 = x` says what x is as well as `x = 2` does.
+            let value = if names_something(right) && !names_something(left) { left } else { right };
+            return same_value(gold, value, rules);
+        }
+        (Some(gold), Some(pred)) => return same_equation(gold, pred, rules),
+        _ => {}
+    }
+    same_value(gold, pred, rules)
+}
+
+/// `a ≈ b` as `a`, unless `a` is only a name: what stands behind ≈ rounds what stands before it.
+fn without_rounding(expr: &Expr) -> Cow<'_, Expr> {
+    let Expr::Relation { operands, operators } = expr else { return Cow::Borrowed(expr) };
+    match operators.iter().position(|operator| *operator == Relation::Approximately) {
+        Some(0) if !names_something(&operands[0]) => Cow::Borrowed(&operands[0]),
+        Some(at) if at > 0 => {
+            Cow::Owned(Expr::Relation { operands: operands[..=at].to_vec(), operators: operators[..at].to_vec() })
+        }
+        _ => Cow::Borrowed(expr),
+    }
+}
+
+/// The first and the last side of `a = … = b`.
+fn equation(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    let Expr::Relation { operands, operators } = expr else { return None };
+    let equal = |operator: &Relation| matches!(operator, Relation::Equal | Relation::Approximately);
+    operators.iter().all(equal).then(|| (&operands[0], &operands[operands.len() - 1]))
+}
+
+/// Whether a formula only names a quantity: variables, ratios and functions of them, points of variables.
+fn names_something(expr: &Expr) -> bool {
+    match expr {
+        Expr::Symbol(_) | Expr::Word(_) => true,
+        Expr::Product(items) | Expr::Bracketed { items, .. } => items.iter().all(names_something),
+        Expr::Call(Function::Abs | Function::Opaque(_), items) => items.iter().all(names_something),
+        // The reciprocal in a ratio.
+        Expr::Power(base, exponent) => names_something(base) && **exponent == Expr::integer(-1),
+        _ => false,
+    }
+}
+
+fn same_equation(gold: (&Expr, &Expr), pred: (&Expr, &Expr), rules: Rules) -> bool {
+    if gold.0.canonical() == pred.0.canonical() {
+        return same_value(gold.1, pred.1, rules);
+    }
+    if [gold.0, gold.1, pred.0, pred.1].iter().all(|side| side.is_scalar()) {
+        return proportional(gold, pred, |ratio| ratio != 0.0);
+    }
+    same_value(gold.0, pred.0, rules) && same_value(gold.1, pred.1, rules)
+}
+
+/// Whether left − right of two relations differ by a constant factor that `allowed` accepts.
+fn proportional(gold: (&Expr, &Expr), pred: (&Expr, &Expr), allowed: impl Fn(f64) -> bool) -> bool {
+    let mut ratio: Option<f64> = None;
+    let mut points = 0;
+    for point in (0..POINTS).map(Point) {
+        let difference =
+            |(left, right): (&Expr, &Expr)| Some((float(left, point)? - float(right, point)?, float(left, point)?));
+        let (Some((g, g_size)), Some((p, p_size))) = (difference(gold), difference(pred)) else { continue };
+        if g.norm() <= FLOAT_TOLERANCE * g_size.norm() || p.norm() <= FLOAT_TOLERANCE * p_size.norm() {
+            continue;
+        }
+        let here = p / g;
+        let first = *ratio.get_or_insert(here.re);
+        if here.im.abs() > 1e-9 * here.norm() || (here.re - first).abs() > 1e-9 * first.abs() {
+            return false;
+        }
+        points += 1;
+    }
+    points >= MIN_POINTS && ratio.is_some_and(allowed)
+}
+
+fn same_value(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    use Expr::{Bracketed, Matrix, Relation as Related, Set};
+    match (gold, pred) {
+        (Related { .. }, Related { .. }) => {
+            same_relation(gold, pred, rules)
+                || (equation(gold).is_none() && equation(pred).is_none() && sets::same_reals(gold, pred))
+        }
+        (Related { operands, operators }, _) | (_, Related { operands, operators }) => {
+            let other = if matches!(gold, Related { .. }) { pred } else { gold };
+            match operators.as_slice() {
+                [Relation::Element] => same_value(&operands[1], other, rules),
+                _ if equation(gold).is_some() || equation(pred).is_some() => equal_through_equation(gold, pred, rules),
+                _ => sets::same_reals(gold, pred),
+            }
+        }
+        (Matrix(g), Matrix(p)) => {
+            let shape = |rows: &Vec<Vec<Expr>>| (rows.len(), rows[0].len());
+            shape(g) == shape(p) && all_equal(&g.concat(), &p.concat(), rules)
+        }
+        (Bracketed { open: go, close: gc, items: g }, Bracketed { open: po, close: pc, items: p }) => {
+            // Brackets tell intervals apart; longer tuples are tuples in any brackets.
+            (g.len() > 2 || (go, gc) == (po, pc)) && all_equal(g, p, rules)
+        }
+        (Bracketed { open: '(', close: ')', items: g }, Set(p)) => all_equal(g, p, rules),
+        (Set(g), Bracketed { open: '(', close: ')', items: p }) if p.len() > 2 => all_equal(g, p, rules),
+        _ if is_collection(gold) || is_collection(pred) => {
+            same_collection(gold, pred, rules) || sets::same_reals(gold, pred) || same_shape(gold, pred)
+        }
+        _ if gold.is_scalar() && pred.is_scalar() => same_number(gold, pred, rules),
+        _ => sets::same_reals(gold, pred) || same_shape(gold, pred),
+    }
+}
+
+fn equal_through_equation(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    // One side is an equation whose left side is no name: it has no value that the other side could be.
+    !(matches!(gold, Expr::Relation { .. }) && equation(pred).is_none()) && equal(gold, pred, rules)
+}
+
+fn all_equal(gold: &[Expr], pred: &[Expr], rules: Rules) -> bool {
+    gold.len() == pred.len() && gold.iter().zip(pred).all(|(g, p)| equal(g, p, rules))
+}
+
+fn is_collection(expr: &Expr) -> bool {
+    matches!(expr, Expr::Set(_) | Expr::PlusMinus(..))
+}
+
+fn same_shape(gold: &Expr, pred: &Expr) -> bool {
+    gold.canonical() == pred.canonical()
+}
+
+/// The elements of a list or set, `±` written out, equal ones once.
+fn elements(expr: &Expr, rules: Rules) -> Option<Vec<Expr>> {
+    let mut found: Vec<Expr> = Vec::new();
+    let items = match expr {
+        Expr::Set(items) => items.iter().collect(),
+        Expr::Relation { operands, .. } if equation(expr).is_some() && is_collection(&operands[operands.len() - 1]) => {
+            vec![&operands[operands.len() - 1]]
+        }
+        other => vec![other],
+    };
+    for item in items.into_iter().flat_map(without_plus_minus) {
+        if found.len() > MAX_ITEMS {
+            return None;
+        }
+        if !found.iter().any(|other| equal(other, &item, rules)) {
+            found.push(item);
+        }
+    }
+    Some(found)
+}
+
+fn without_plus_minus(expr: &Expr) -> Vec<Expr> {
+    match expr {
+        Expr::PlusMinus(left, right) => vec![
+            Expr::Sum(vec![(**left).clone(), (**right).clone()]),
+            Expr::Sum(vec![(**left).clone(), (**right).clone().negated()]),
+        ],
+        Expr::Relation { operands, operators } if equation(expr).is_some() => {
+            let Some((last, front)) = operands.split_last() else { return Vec::new() };
+            let values = without_plus_minus(last);
+            let related = |value| Expr::Relation {
+                operands: front.iter().cloned().chain([value]).collect(),
+                operators: operators.clone(),
+            };
+            values.into_iter().map(related).collect()
+        }
+        other => vec![other.clone()],
+    }
+}
+
+/// Whether two collections hold the same elements in any order.
+fn same_collection(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    let (Some(gold), Some(pred)) = (elements(gold, rules), elements(pred, rules)) else { return false };
+    if gold.len() != pred.len() {
+        return false;
+    }
+    let mut left = pred;
+    gold.iter().all(|g| match left.iter().position(|p| equal(g, p, rules)) {
+        Some(at) => {
+            left.swap_remove(at);
+            true
+        }
+        None => false,
+    })
+}
+
+fn same_relation(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    let (Expr::Relation { operands: g, operators: g_ops }, Expr::Relation { operands: p, operators: p_ops }) =
+        (gold, pred)
+    else {
+        return false;
+    };
+    let reversed: Vec<Relation> = p_ops.iter().rev().map(|operator| operator.flipped()).collect();
+    if g_ops == p_ops && all_equal(g, p, rules) {
+        return true;
+    }
+    if *g_ops == reversed && g.iter().zip(p.iter().rev()).all(|(g, p)| equal(g, p, rules)) {
+        return true;
+    }
+    let ([g_op], [p_op]) = (g_ops.as_slice(), p_ops.as_slice()) else { return false };
+    let (gold, pred) = ((&g[0], &g[1]), (&p[0], &p[1]));
+    match g_op {
+        Relation::Unequal if p_op == g_op => proportional(gold, pred, |ratio| ratio != 0.0),
+        _ if g_op.is_inequality() && p_op == g_op => proportional(gold, pred, |ratio| ratio > 0.0),
+        _ if g_op.is_inequality() && *p_op == g_op.flipped() => proportional(gold, pred, |ratio| ratio < 0.0),
+        _ => false,
+    }
+}
+
+/// The readings of a number with a percent sign: a hundredth, and the plain number.
+fn readings(expr: &Expr) -> Vec<Expr> {
+    match expr {
+        Expr::Percent(inner) => vec![expr.clone(), (**inner).clone()],
+        other => vec![other.clone()],
+    }
+}
+
+fn same_number(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    let both_percent = matches!((gold, pred), (Expr::Percent(_), Expr::Percent(_)));
+    if both_percent || !matches!((gold, pred), (Expr::Percent(_), _) | (_, Expr::Percent(_))) {
+        return same_formula(gold, pred, rules);
+    }
+    // `9%` is 0.09, and for whole numbers also 9.
+    let whole = |expr: &Expr| exact(expr, Point(0)).is_some_and(|value| value.is_integer());
+    readings(gold).iter().any(|g| {
+        readings(pred).iter().any(|p| {
+            let plain = !matches!(g, Expr::Percent(_)) && !matches!(p, Expr::Percent(_));
+            same_formula(g, p, rules) && (!plain || whole(g) || whole(p))
+        })
+    })
+}
+
+fn same_formula(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    if same_shape(gold, pred) {
+        return true;
+    }
+    if base_numeral_matches(gold, pred) {
+        return true;
+    }
+    if !gold.has_symbol() && !pred.has_symbol() {
+        return same_constant(gold, pred, rules);
+    }
+    let mut points = 0;
+    for point in (0..POINTS).map(Point) {
+        if let (Some(g), Some(p)) = (exact(gold, point), exact(pred, point)) {
+            if g != p {
+                return false;
+            }
+            points += 1;
+        } else if let (Some(g), Some(p)) = (float(gold, point), float(pred, point)) {
+            if (g - p).norm() > FLOAT_TOLERANCE * g.norm().max(p.norm()).max(SMALL) {
+                return false;
+            }
+            points += 1;
+        }
+    }
+    points >= MIN_POINTS
+}
+
+/// `204_5` is answered by `204` too: the base is in the question.
+fn base_numeral_matches(gold: &Expr, pred: &Expr) -> bool {
+    match (gold, pred) {
+        (Expr::Symbol(name), Expr::Number { value, .. }) => {
+            name.split_once("_{").is_some_and(|(digits, _)| digits == value.to_string())
+        }
+        _ => false,
+    }
+}
+
+fn same_constant(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
+    let point = Point(0);
+    let has_decimal = gold.has_decimal() || pred.has_decimal();
+    match (exact(gold, point), exact(pred, point)) {
+        (Some(g), Some(p)) if !has_decimal => g == p,
+        (Some(g), Some(p)) => g == p || (!(g.is_integer() && !gold.has_decimal()) && same_rounded(&g, &p, rules)),
+        _ => {
+            let (Some(g), Some(p)) = (float(gold, point), float(pred, point)) else { return false };
+            if has_decimal && g.im == 0.0 && p.im == 0.0 {
+                let rational = |value: f64| BigRational::from_float(value);
+                return rational(g.re).zip(rational(p.re)).is_some_and(|(g, p)| same_rounded(&g, &p, rules));
+            }
+            (g - p).norm() <= FLOAT_TOLERANCE * g.norm().max(p.norm())
+        }
+    }
+}
+
+/// Whether two numbers agree when both are rounded, and, if both are small, also relatively.
+fn same_rounded(a: &BigRational, b: &BigRational, rules: Rules) -> bool {
+    let scale = BigRational::from_integer(BigInt::from(10).pow(rules.decimals));
+    if (a * &scale).round() != (b * &scale).round() {
+        return false;
+    }
+    let (a, b) = (to_float(a), to_float(b));
+    let size = a.abs().max(b.abs());
+    size >= SMALL || (a - b).abs() <= SMALL_TOLERANCE * size
+}
+
+/// The value of a formula without variables; none where it isn't a real number.
+pub fn real(expr: &Expr) -> Option<f64> {
+    if expr.has_symbol() {
+        return None;
+    }
+    if let Some(value) = exact(expr, Point(0)) {
+        return Some(to_float(&value));
+    }
+    float(expr, Point(0)).filter(|value| value.im == 0.0).map(|value| value.re)
+}

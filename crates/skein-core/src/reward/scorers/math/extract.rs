@@ -1,0 +1,284 @@
+//! Where in a text its answer stands.
+//!
+//! The whole text is the answer unless it says otherwise: with a box, with `answer is` or `answer:`, or by being a
+//! sentence, whose last formula or number then counts. Once an answer is found, nothing inside it is searched again: a
+//! formula that can't be read is never replaced by a number that happens to occur in it.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::lexer::is_unit;
+
+/// How far behind `answer:` the answer may begin, in bytes.
+const ANCHOR_REACH: usize = 50;
+
+/// Boxes this close, in bytes, make one answer; further apart only where a connective stands between them.
+const BOX_GAP: usize = 10;
+const BOX_GAP_CONNECTED: usize = 70;
+
+/// The part of `text` that is its answer.
+pub fn answer(text: &str) -> String {
+    let text = text.trim();
+    // The closing words of a widely used few-shot prompt; nothing binds more than they do.
+    static CLOSING: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?i)final answer is([^\n]+?)\.\s*I hope").expect("the pattern is a constant"));
+    if let Some(closing) = CLOSING.captures_iter(text).last().and_then(|captures| captures.get(1))
+        && !text[closing.end()..].contains("\\boxed")
+    {
+        return answer(closing.as_str());
+    }
+    if let Some(boxed) = boxed(text) {
+        return boxed;
+    }
+    let formulas = formulas(text);
+    if let [only] = formulas.as_slice()
+        && only.span == (0..text.len())
+    {
+        return only.content.clone();
+    }
+    if !is_sentence(text) && formulas.iter().all(|formula| !formula.delimited) {
+        return text.to_owned();
+    }
+    let chosen = anchored(text, &formulas).or_else(|| formulas.len().checked_sub(1));
+    chosen.map_or_else(|| text.to_owned(), |index| joined(text, &formulas, index))
+}
+
+/// The content of the last box, or of several that belong together.
+fn boxed(text: &str) -> Option<String> {
+    static BOX: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\\(?:boxed|fbox)\s*").expect("the pattern is a constant"));
+    static CONNECTIVE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b(?:and|or)\b|[,;]").expect("the pattern is a constant"));
+    let mut boxes: Vec<(Range<usize>, &str)> = Vec::new();
+    for found in BOX.find_iter(text) {
+        if boxes.last().is_some_and(|(span, _)| found.start() < span.end) {
+            continue;
+        }
+        let rest = &text[found.end()..];
+        let (content, length) = match rest.strip_prefix('{') {
+            Some(inner) => match closing_brace(inner) {
+                Some(length) => (&inner[..length], length + 2),
+                None => {
+                    let length = inner.find('$').unwrap_or(inner.len());
+                    (&inner[..length], length + 1)
+                }
+            },
+            None => {
+                let length = rest.find('$').unwrap_or(rest.len());
+                (&rest[..length], length)
+            }
+        };
+        boxes.push((found.start()..found.end() + length, content));
+    }
+    let (mut span, last) = boxes.pop()?;
+    let mut contents = vec![last];
+    for (other, content) in boxes.into_iter().rev() {
+        let between = &text[other.end..span.start];
+        let connected = CONNECTIVE.is_match(between);
+        if content == last || !(between.len() < BOX_GAP || (between.len() < BOX_GAP_CONNECTED && connected)) {
+            break;
+        }
+        contents.push(content);
+        span = other;
+    }
+    contents.reverse();
+    Some(contents.join(","))
+}
+
+/// The position of the brace that closes what stands before `inner`.
+fn closing_brace(inner: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' if depth == 0 => return Some(at),
+            b'}' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+struct Formula {
+    span: Range<usize>,
+    content: String,
+    /// Marked as LaTeX, as opposed to a number or expression in plain text.
+    delimited: bool,
+}
+
+/// All formulas of a text, in order; a percent sign or word behind one belongs to it.
+fn formulas(text: &str) -> Vec<Formula> {
+    static FORMULA: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?s)\$\$(?P<a>.+?)\$\$|\\\[(?P<b>.+?)\\\]|\\\((?P<c>[^\n]+?)\\\)|\$(?P<d>[^$\n]+?)\$",
+            r"|(?P<e>\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\})",
+        ))
+        .expect("the pattern is a constant")
+    });
+    static PERCENT: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?i)^\s*(?:\\?%|percent(?:age)?\b|pct\b)").expect("the pattern is a constant"));
+    let mut found = Vec::new();
+    let mut last = 0;
+    for captures in FORMULA.captures_iter(text) {
+        let whole = captures.get(0).expect("group 0 is the match");
+        numbers(text, last..whole.start(), &mut found);
+        let content = ["a", "b", "c", "d", "e"].iter().find_map(|group| captures.name(group));
+        let content = content.expect("one group is in every match").as_str().trim();
+        let delimited = captures.name("e").is_none();
+        found.push(Formula { span: whole.range(), content: content.to_owned(), delimited });
+        last = whole.end();
+    }
+    numbers(text, last..text.len(), &mut found);
+    for formula in &mut found {
+        if let Some(percent) = PERCENT.find(&text[formula.span.end..]) {
+            formula.span.end += percent.end();
+            if !formula.content.trim_end().ends_with('%') {
+                formula.content.push_str("\\%");
+            }
+        }
+    }
+    found
+}
+
+/// Numbers and arithmetic in plain text.
+fn numbers(text: &str, within: Range<usize>, found: &mut Vec<Formula>) {
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?:^|[\s=(\[:,*$€£¥>])(?P<n>[-+]?[$€£¥]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?: \d{3})+(?:\.\d+)?",
+            r"|\d+(?:[.,]\d+)?|\.\d+)(?:\s*[-+*/^÷×]\s*[-+(]*\d+(?:\.\d+)?\)*)*)",
+        ))
+        .expect("the pattern is a constant")
+    });
+    let part = &text[within.clone()];
+    let mut from = 0;
+    while let Some(captures) = NUMBER.captures_at(part, from) {
+        let number = captures.name("n").expect("the group is in every match");
+        from = number.end();
+        let digits = number.as_str();
+        // `2,74` in running text has a decimal comma, unless it groups thousands.
+        let decimal_comma = !digits.contains('.')
+            && digits.split_once(',').is_some_and(|(_, tail)| tail.len() != 3 && !tail.contains(','));
+        let content = if decimal_comma { digits.replacen(',', ".", 1) } else { digits.replace(' ', "") };
+        found.push(Formula {
+            span: within.start + number.start()..within.start + number.end(),
+            content: content.replace(['$', '€', '£', '¥'], ""),
+            delimited: false,
+        });
+    }
+}
+
+/// The formula that an anchor points at: `final answer … is X`, then `answer: X`, then `answer … X`; the last of a kind.
+fn anchored(text: &str, formulas: &[Formula]) -> Option<usize> {
+    static ANCHORS: LazyLock<[(Regex, usize); 3]> = LazyLock::new(|| {
+        [
+            (r"(?i)final answer(?:[^\n]{0,100}?)\bis\b[\s:*]*", 2),
+            (r"(?i)answer\s*:[\s*]*", ANCHOR_REACH),
+            (r"(?i)answer", ANCHOR_REACH),
+        ]
+        .map(|(pattern, reach)| (Regex::new(pattern).expect("the pattern is a constant"), reach))
+    });
+    ANCHORS.iter().find_map(|(anchor, reach)| {
+        let behind = |end: usize| {
+            let first = formulas.partition_point(|formula| formula.span.start < end);
+            (first < formulas.len() && formulas[first].span.start <= end + reach).then_some(first)
+        };
+        anchor.find_iter(text).filter_map(|found| behind(found.end())).last()
+    })
+}
+
+/// The formula at `index` together with those that `,`, `and` or `or` join to it.
+fn joined(text: &str, formulas: &[Formula], index: usize) -> String {
+    let joins = |left: &Formula, right: &Formula| {
+        let between = text[left.span.end..right.span.start].trim();
+        left.delimited && right.delimited && matches!(between, "," | "and" | "or" | ", and" | ", or")
+    };
+    let mut first = index;
+    while first > 0 && joins(&formulas[first - 1], &formulas[first]) {
+        first -= 1;
+    }
+    let mut last = index;
+    while last + 1 < formulas.len() && joins(&formulas[last], &formulas[last + 1]) {
+        last += 1;
+    }
+    let contents: Vec<&str> = formulas[first..=last].iter().map(|formula| formula.content.as_str()).collect();
+    contents.join(",")
+}
+
+/// Whether a text holds words of a language besides formulas, functions, units and connectives.
+fn is_sentence(text: &str) -> bool {
+    static WORD: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"(?:\\[a-zA-Z]+\s*\{[^{}]*\}|\\[a-zA-Z]+|\p{L}+)").expect("the pattern is a constant")
+    });
+    const SHORT_WORDS: [&str; 14] =
+        ["is", "it", "so", "we", "to", "of", "by", "an", "as", "at", "be", "if", "he", "my"];
+    const NAMES: [&str; 26] = [
+        "and",
+        "or",
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "log",
+        "exp",
+        "max",
+        "min",
+        "gcd",
+        "lcm",
+        "mod",
+        "sqrt",
+        "abs",
+        "floor",
+        "ceil",
+        "frac",
+        "inf",
+        "infinity",
+        "percent",
+        "percentage",
+        "pct",
+        "arctan",
+    ];
+    WORD.find_iter(text).any(|word| {
+        let word = word.as_str();
+        let lower = word.to_lowercase();
+        if word.starts_with('\\') || NAMES.contains(&lower.as_str()) || is_unit(&lower) {
+            return false;
+        }
+        let shout = word.chars().all(char::is_uppercase);
+        !word.is_ascii() && word.chars().count() > 1
+            || SHORT_WORDS.contains(&word)
+            || (word.len() > 3 && !(shout && word.len() < 6))
+            || (word.len() == 3 && !shout && word.contains(['a', 'e', 'i', 'o', 'u']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_answer() {
+        for (text, expected) in [
+            ("42", "42"),
+            ("$28\\%$", "28\\%"),
+            ("so \\boxed{3} or rather \\boxed{\\frac{1}{2}}", "3,\\frac{1}{2}"),
+            ("\\boxed{1} no no no no no \\boxed{2}", "2"),
+            ("\\boxed 7$", "7"),
+            ("Answer: 41 was a wrong guess.\nAnswer: 42", "42"),
+            ("The final answer is \\((-6, 10)\\). I hope it is correct.", "(-6, 10)"),
+            ("Final Answer: The largest $n$ is 34.", "34"),
+            ("it is 1,000.99m² big", "1,000.99"),
+            ("Soucis : 2,74 $ a..", "2.74"),
+            ("33.5 percent of them all", "33.5\\%"),
+            ("the roots are $1$, $2$ and $3$", "1,2,3"),
+            ("(1,2)", "(1,2)"),
+            ("5 cm", "5 cm"),
+            ("AZYUK2A is the plate", "AZYUK2A is the plate"),
+        ] {
+            assert_eq!(answer(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,602 @@
+//! From tokens to expressions, by recursive descent with bounded depth.
+//!
+//! The parser reads the whole token sequence or nothing: an answer that is only partly a formula has no value here, and
+//! no part of it is taken for the whole.
+
+use super::expr::{Constant, Expr, Function, Relation, SetOperator};
+use super::lexer::Token;
+
+/// Nesting beyond this is refused.
+const MAX_DEPTH: usize = 200;
+
+/// Operators that nest to the left, at most this many in a row.
+const MAX_CHAIN: usize = 50;
+
+/// The expression that `tokens` spell, all of them.
+pub fn parse(tokens: &[Token]) -> Option<Expr> {
+    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0 };
+    let expr = parser.list()?;
+    (parser.at == tokens.len()).then_some(expr)
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    depth: usize,
+    /// Open `|`, inside which a bar closes and never opens.
+    bars: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn peek_sign(&self) -> Option<&'static str> {
+        match self.peek() {
+            Some(Token::Sign(sign)) => Some(sign),
+            _ => None,
+        }
+    }
+
+    fn peek_command(&self) -> Option<&'a str> {
+        match self.peek() {
+            Some(Token::Command(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.peek_sign() == Some(sign);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, sign: &str) -> Option<()> {
+        self.take(sign).then_some(())
+    }
+
+    /// Runs a rule one level deeper.
+    fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.depth += 1;
+        let result = if self.depth > MAX_DEPTH { None } else { rule(self) };
+        self.depth -= 1;
+        result
+    }
+
+    /// Items between commas, and lists of them between semicolons.
+    fn list(&mut self) -> Option<Expr> {
+        let mut lists = vec![self.comma_list()?];
+        while self.take(";") {
+            lists.push(self.comma_list()?);
+        }
+        if lists.len() == 1 {
+            return lists.pop().map(single_or_set);
+        }
+        let item = |mut items: Vec<Expr>| match items.len() {
+            1 => items.pop(),
+            _ => Some(Expr::Bracketed { open: '(', close: ')', items }),
+        };
+        Some(Expr::Set(lists.into_iter().map(item).collect::<Option<_>>()?))
+    }
+
+    fn comma_list(&mut self) -> Option<Vec<Expr>> {
+        let mut items = vec![self.relation()?];
+        while self.take(",") {
+            // `1, 2, and 3` leaves two commas in a row.
+            while self.take(",") {}
+            items.push(self.relation()?);
+        }
+        Some(items)
+    }
+
+    fn relation(&mut self) -> Option<Expr> {
+        let mut operands = vec![self.ratio()?];
+        let mut operators = Vec::new();
+        while let Some(operator) = self.peek_sign().and_then(relation_of) {
+            self.at += 1;
+            operators.push(operator);
+            // `k ∈ 1,2,3` lists the elements.
+            operands.push(if operator == Relation::Element { self.elements()? } else { self.ratio()? });
+        }
+        if operators.is_empty() { operands.pop() } else { Some(Expr::Relation { operands, operators }) }
+    }
+
+    fn elements(&mut self) -> Option<Expr> {
+        let mut items = vec![self.ratio()?];
+        while items[0].is_scalar() && self.take(",") {
+            items.push(self.ratio()?);
+        }
+        Some(single_or_set(items))
+    }
+
+    fn ratio(&mut self) -> Option<Expr> {
+        let mut left = self.set_operation()?;
+        for _ in 0..MAX_CHAIN {
+            if !self.take(":") {
+                return Some(left);
+            }
+            left = Expr::Product(vec![left, self.set_operation()?.reciprocal()]);
+        }
+        None
+    }
+
+    fn set_operation(&mut self) -> Option<Expr> {
+        let mut left = self.sum()?;
+        for _ in 0..MAX_CHAIN {
+            let operator = match self.peek_sign() {
+                Some("∪") => SetOperator::Union,
+                Some("∩") => SetOperator::Intersection,
+                Some("∖") => SetOperator::Difference,
+                _ => return Some(left),
+            };
+            self.at += 1;
+            left = Expr::SetOperation(operator, Box::new(left), Box::new(self.sum()?));
+        }
+        None
+    }
+
+    fn sum(&mut self) -> Option<Expr> {
+        self.nested(|parser| {
+            let mut terms: Vec<Expr> = Vec::new();
+            let mut plus_minus: Option<Expr> = None;
+            loop {
+                match parser.peek_sign() {
+                    Some("+") => {
+                        parser.at += 1;
+                        terms.push(parser.product()?);
+                    }
+                    Some("-") => {
+                        parser.at += 1;
+                        terms.push(parser.product()?.negated());
+                    }
+                    Some("±" | "∓") if plus_minus.is_none() => {
+                        parser.at += 1;
+                        plus_minus = Some(parser.product()?);
+                    }
+                    _ if terms.is_empty() && plus_minus.is_none() => terms.push(parser.product()?),
+                    _ => break,
+                }
+            }
+            let sum = if terms.len() == 1 { terms.pop() } else { Some(Expr::Sum(terms)) };
+            match (sum?, plus_minus) {
+                (sum, None) => Some(sum),
+                (sum, Some(part)) => Some(Expr::PlusMinus(Box::new(sum), Box::new(part))),
+            }
+        })
+    }
+
+    fn product(&mut self) -> Option<Expr> {
+        let mut factors = vec![self.signed_factor()?];
+        loop {
+            match self.peek_sign() {
+                Some("*") => {
+                    self.at += 1;
+                    factors.push(self.signed_factor()?);
+                    continue;
+                }
+                Some("/") => {
+                    self.at += 1;
+                    factors.push(self.signed_factor()?.reciprocal());
+                    continue;
+                }
+                _ => {}
+            }
+            if self.peek_command() == Some("mod") {
+                self.at += 1;
+                let left = product_of(std::mem::take(&mut factors));
+                factors.push(Expr::Call(Function::Modulo, vec![left, self.signed_factor()?]));
+            } else if matches!(self.peek(), Some(Token::Word(_))) {
+                // A unit behind a quantity adds nothing.
+                self.at += 1;
+                if self.take("^") {
+                    self.nested(Self::script)?;
+                }
+            } else if self.mixed_number(factors.last()) {
+                let whole = factors.pop()?;
+                let fraction = self.fraction()?;
+                factors.push(Expr::Sum(vec![whole, fraction]));
+            } else if self.starts_factor() {
+                factors.push(self.factor()?);
+            } else {
+                return Some(product_of(factors));
+            }
+        }
+    }
+
+    /// Whether `3` and the `\frac12` or `1/2` behind it are one number.
+    fn mixed_number(&self, last: Option<&Expr>) -> bool {
+        let whole = matches!(last, Some(Expr::Number { value, decimal: false }) if value.is_integer());
+        let after_number = matches!(self.tokens.get(self.at.wrapping_sub(1)), Some(Token::Number { .. }));
+        let is_number = |ahead: usize| matches!(self.tokens.get(self.at + ahead), Some(Token::Number { .. }));
+        let is_sign = |ahead: usize, sign| self.tokens.get(self.at + ahead) == Some(&Token::Sign(sign));
+        let fraction = match self.peek_command() {
+            Some("frac") => is_number(1) || is_sign(1, "{") && is_number(2) && is_sign(3, "}"),
+            _ => is_number(0) && is_sign(1, "/") && is_number(2),
+        };
+        whole && after_number && fraction
+    }
+
+    /// The fraction of a mixed number.
+    fn fraction(&mut self) -> Option<Expr> {
+        if self.peek_command().is_some() {
+            return self.factor();
+        }
+        let numerator = self.nested(Self::atom)?;
+        self.expect("/")?;
+        Some(Expr::Product(vec![numerator, self.nested(Self::atom)?.reciprocal()]))
+    }
+
+    /// A factor behind an operator, which may bring its own sign.
+    fn signed_factor(&mut self) -> Option<Expr> {
+        self.nested(|parser| match parser.peek_sign() {
+            Some("-") => {
+                parser.at += 1;
+                Some(parser.signed_factor()?.negated())
+            }
+            Some("+") => {
+                parser.at += 1;
+                parser.signed_factor()
+            }
+            _ => parser.factor(),
+        })
+    }
+
+    fn starts_factor(&self) -> bool {
+        match self.peek() {
+            Some(Token::Symbol(_)) => true,
+            Some(Token::Command(name)) => name != "mod" && !name.starts_with("end ") && name != "choose",
+            Some(Token::Sign("(" | "[" | "{" | "\\{" | "⌊" | "⌈")) => true,
+            Some(Token::Sign("|")) => self.bars == 0,
+            // `2 3` is no product, but `x 3` and `\sqrt{2} 3` are.
+            Some(Token::Number { .. }) => !matches!(self.tokens[self.at - 1], Token::Number { .. }),
+            _ => false,
+        }
+    }
+
+    /// An atom with its powers, factorials and percent signs.
+    fn factor(&mut self) -> Option<Expr> {
+        let mut base = self.nested(Self::atom)?;
+        for _ in 0..MAX_CHAIN {
+            match self.peek_sign() {
+                Some("^") => {
+                    self.at += 1;
+                    let exponent = self.nested(Self::script)?;
+                    base = match base {
+                        // `x^{2}_{2}` is the square of x₂.
+                        Expr::Symbol(name) if self.peek_sign() == Some("_") => {
+                            Expr::Power(Box::new(Expr::Symbol(self.with_subscript(name)?)), Box::new(exponent))
+                        }
+                        base => Expr::Power(Box::new(base), Box::new(exponent)),
+                    };
+                }
+                Some("!") => {
+                    self.at += 1;
+                    base = Expr::Call(Function::Factorial, vec![base]);
+                }
+                Some("%") => {
+                    self.at += 1;
+                    base = Expr::Percent(Box::new(base));
+                }
+                _ => return Some(base),
+            }
+        }
+        None
+    }
+
+    /// An exponent or a command's argument: one token or what stands in braces.
+    fn script(&mut self) -> Option<Expr> {
+        match self.peek_sign() {
+            Some("{") => {
+                self.at += 1;
+                let inner = self.list()?;
+                self.expect("}")?;
+                Some(inner)
+            }
+            Some("-") => {
+                self.at += 1;
+                Some(self.nested(Self::script)?.negated())
+            }
+            _ => match self.peek()? {
+                // A subscript behind a bare number is the operator's, not the number's.
+                Token::Number { value, decimal } => {
+                    self.at += 1;
+                    Some(Expr::Number { value: value.clone(), decimal: *decimal })
+                }
+                _ => self.nested(Self::atom),
+            },
+        }
+    }
+
+    fn braced(&mut self) -> Option<Expr> {
+        self.nested(Self::script)
+    }
+
+    fn atom(&mut self) -> Option<Expr> {
+        let token = self.peek()?;
+        self.at += 1;
+        match token {
+            Token::Number { value, decimal } => {
+                if self.peek_sign() == Some("_") && value.is_integer() && !decimal {
+                    // A numeral in a base is itself and nothing else.
+                    return Some(Expr::Symbol(self.with_subscript(value.to_string())?));
+                }
+                Some(Expr::Number { value: value.clone(), decimal: *decimal })
+            }
+            Token::Symbol(name) => {
+                let mut name = name.clone();
+                if self.peek_sign() == Some("_") {
+                    name = self.with_subscript(name)?;
+                }
+                while self.take("'") {
+                    name.push('\'');
+                }
+                Some(Expr::Symbol(name))
+            }
+            Token::Word(word) => Some(Expr::Word(word.clone())),
+            Token::Command(name) => self.command(name),
+            Token::Sign(open @ ("(" | "[")) => {
+                let items = self.items()?;
+                let close = self.peek_sign().filter(|sign| matches!(*sign, ")" | "]"))?;
+                self.at += 1;
+                match (items, (*open == "(") == (close == ")")) {
+                    ((mut items, false), true) if items.len() == 1 => items.pop(),
+                    ((items, _), _) if items.len() > 1 => {
+                        let close = close.chars().next()?;
+                        Some(Expr::Bracketed { open: open.chars().next()?, close, items })
+                    }
+                    _ => None,
+                }
+            }
+            Token::Sign("{") => {
+                let expr = self.within_brackets(Self::list)?;
+                if self.peek_command() == Some("choose") {
+                    self.at += 1;
+                    let lower = self.within_brackets(Self::list)?;
+                    self.expect("}")?;
+                    return Some(Expr::Call(Function::Binomial, vec![expr, lower]));
+                }
+                self.expect("}")?;
+                Some(expr)
+            }
+            Token::Sign("\\{") => {
+                if self.take("\\}") {
+                    return Some(Expr::Set(Vec::new()));
+                }
+                let (mut items, _) = self.items()?;
+                self.expect("\\}")?;
+                if items.len() == 1 { items.pop() } else { Some(Expr::Set(items)) }
+            }
+            Token::Sign("|") => {
+                self.bars += 1;
+                let inner = self.sum();
+                self.bars -= 1;
+                let inner = inner?;
+                self.expect("|")?;
+                Some(Expr::Call(Function::Abs, vec![inner]))
+            }
+            Token::Sign("⌊") => self.closed_call(Function::Floor, "⌋"),
+            Token::Sign("⌈") => self.closed_call(Function::Ceil, "⌉"),
+            Token::Sign(_) => None,
+        }
+    }
+
+    fn closed_call(&mut self, function: Function, close: &str) -> Option<Expr> {
+        let inner = self.within_brackets(Self::sum)?;
+        self.expect(close)?;
+        Some(Expr::Call(function, vec![inner]))
+    }
+
+    /// Runs a rule inside brackets, where a bar may open again.
+    fn within_brackets<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let bars = std::mem::take(&mut self.bars);
+        let result = self.nested(rule);
+        self.bars = bars;
+        result
+    }
+
+    /// Items between commas or semicolons, and whether a trailing comma followed them.
+    fn items(&mut self) -> Option<(Vec<Expr>, bool)> {
+        self.within_brackets(|parser| {
+            let mut items = vec![parser.relation()?];
+            while parser.take(",") || parser.take(";") {
+                if matches!(parser.peek_sign(), Some(")" | "]" | "\\}")) {
+                    return Some((items, true));
+                }
+                items.push(parser.relation()?);
+            }
+            Some((items, false))
+        })
+    }
+
+    /// Reads `_x` or `_{…}` into a name.
+    fn with_subscript(&mut self, name: String) -> Option<String> {
+        self.expect("_")?;
+        let subscript = self.nested(Self::script)?;
+        Some(format!("{name}_{{{}}}", subscript.canonical()))
+    }
+
+    fn command(&mut self, name: &str) -> Option<Expr> {
+        let two = |parser: &mut Self| Some((parser.braced()?, parser.braced()?));
+        Some(match name {
+            "pi" => Expr::Constant(Constant::Pi),
+            "e" => Expr::Constant(Constant::E),
+            "i" => Expr::Constant(Constant::I),
+            "infty" => Expr::Constant(Constant::Infinity),
+            "reals" => Expr::Reals,
+            "emptyset" => Expr::Set(Vec::new()),
+            "frac" => {
+                let (numerator, denominator) = two(self)?;
+                Expr::Product(vec![numerator, denominator.reciprocal()])
+            }
+            "sqrt" => {
+                let degree = if self.take("[") {
+                    let degree = self.within_brackets(Self::sum)?;
+                    self.expect("]")?;
+                    degree
+                } else {
+                    Expr::integer(2)
+                };
+                Expr::Power(Box::new(self.braced()?), Box::new(degree.reciprocal()))
+            }
+            "binom" => {
+                let (upper, lower) = two(self)?;
+                Expr::Call(Function::Binomial, vec![upper, lower])
+            }
+            "boxed" | "fbox" | "overline" | "bar" if self.peek_sign() == Some("{") => match (name, self.braced()?) {
+                ("boxed" | "fbox", inner) => inner,
+                (_, inner) => Expr::Call(Function::Opaque("overline".into()), vec![inner]),
+            },
+            "exp" => {
+                let argument = self.argument()?;
+                Expr::Power(Box::new(Expr::Constant(Constant::E)), Box::new(argument))
+            }
+            "log" | "ln" => {
+                let base = match (name, self.take("_")) {
+                    ("ln", false) => Expr::Constant(Constant::E),
+                    (_, true) => self.braced()?,
+                    _ => Expr::integer(10),
+                };
+                self.powered(|parser| Some(Expr::Call(Function::Log, vec![base, parser.argument()?])))?
+            }
+            "gcd" | "lcm" | "max" | "min" => {
+                let function = match name {
+                    "gcd" => Function::Gcd,
+                    "lcm" => Function::Lcm,
+                    "max" => Function::Max,
+                    _ => Function::Min,
+                };
+                Expr::Call(function, self.arguments()?)
+            }
+            "abs" | "floor" | "ceil" => {
+                let function = match name {
+                    "abs" => Function::Abs,
+                    "floor" => Function::Floor,
+                    _ => Function::Ceil,
+                };
+                Expr::Call(function, self.arguments()?)
+            }
+            "sum" | "prod" => self.big_operator(name)?,
+            _ if name.starts_with("begin ") => self.matrix(name)?,
+            _ => {
+                let function = ELEMENTARY.iter().find(|function| **function == name)?;
+                self.powered(|parser| Some(Expr::Call(Function::Elementary(function), vec![parser.argument()?])))?
+            }
+        })
+    }
+
+    /// `\sin^2 x` is the square of `\sin x`.
+    fn powered(&mut self, call: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
+        let exponent = if self.take("^") { Some(self.braced()?) } else { None };
+        let call = call(self)?;
+        Some(match exponent {
+            Some(exponent) => Expr::Power(Box::new(call), Box::new(exponent)),
+            None => call,
+        })
+    }
+
+    /// A function's argument: a bracketed one, or the factors up to the next operator or function.
+    fn argument(&mut self) -> Option<Expr> {
+        if matches!(self.peek_sign(), Some("(" | "{" | "[" | "|")) {
+            return self.nested(Self::atom);
+        }
+        let mut factors = vec![self.signed_factor()?];
+        while self.starts_factor()
+            && !matches!(self.peek_sign(), Some("(" | "["))
+            && !self.peek_command().is_some_and(|name| ELEMENTARY.contains(&name) || matches!(name, "log" | "ln"))
+        {
+            factors.push(self.factor()?);
+        }
+        Some(product_of(factors))
+    }
+
+    fn arguments(&mut self) -> Option<Vec<Expr>> {
+        match self.peek_sign()? {
+            "(" | "[" | "\\{" => {
+                self.at += 1;
+                let (items, _) = self.items()?;
+                self.peek_sign().filter(|sign| matches!(*sign, ")" | "]" | "\\}"))?;
+                self.at += 1;
+                Some(items)
+            }
+            "{" => match self.braced()? {
+                Expr::Set(items) => Some(items),
+                item => Some(vec![item]),
+            },
+            _ => None,
+        }
+    }
+
+    /// A sum or product over a range, compared by its parts.
+    fn big_operator(&mut self, name: &str) -> Option<Expr> {
+        let (mut lower, mut upper) = (None, None);
+        for _ in 0..2 {
+            if self.take("_") {
+                lower = Some(self.braced()?);
+            } else if self.take("^") {
+                upper = Some(self.braced()?);
+            }
+        }
+        let body = self.product()?;
+        Some(Expr::Call(Function::Opaque(name.to_owned()), vec![lower?, upper?, body]))
+    }
+
+    fn matrix(&mut self, begin: &str) -> Option<Expr> {
+        let environment = begin.strip_prefix("begin ")?;
+        if !matches!(environment, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "array" | "smallmatrix") {
+            return None;
+        }
+        let end = format!("end {environment}");
+        let mut rows: Vec<Vec<Expr>> = Vec::new();
+        self.within_brackets(|parser| {
+            while parser.peek_command() != Some(&end) {
+                let mut row = vec![parser.relation()?];
+                while parser.take("&") {
+                    row.push(parser.relation()?);
+                }
+                rows.push(row);
+                if !parser.take("\\\\") {
+                    break;
+                }
+            }
+            (parser.peek_command() == Some(&end)).then_some(())
+        })?;
+        self.at += 1;
+        let rectangular = rows.iter().all(|row| row.len() == rows[0].len());
+        (rectangular && !rows.is_empty()).then_some(Expr::Matrix(rows))
+    }
+}
+
+/// Functions of one argument.
+const ELEMENTARY: [&str; 15] = [
+    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh",
+    "arccosh", "arctanh",
+];
+
+fn relation_of(sign: &str) -> Option<Relation> {
+    Some(match sign {
+        "=" => Relation::Equal,
+        "~" => Relation::Approximately,
+        "!=" => Relation::Unequal,
+        "<" => Relation::Less,
+        "<=" => Relation::LessOrEqual,
+        ">" => Relation::Greater,
+        ">=" => Relation::GreaterOrEqual,
+        "in" => Relation::Element,
+        _ => return None,
+    })
+}
+
+fn product_of(mut factors: Vec<Expr>) -> Expr {
+    match factors.len() {
+        1 => factors.remove(0),
+        _ => Expr::Product(factors),
+    }
+}
+
+fn single_or_set(mut items: Vec<Expr>) -> Expr {
+    match items.len() {
+        1 => items.remove(0),
+        _ => Expr::Set(items),
+    }
+}
