@@ -12,5 +12,6 @@ pub mod random;
 pub mod reward;
 pub mod rl;
 pub mod skill;
+pub mod synth;
 pub mod task;
 pub mod types;

@@ -2,5 +2,6 @@
 //!
 //! Nothing here holds a tensor or knows an algorithm; only `jobs` and `cli` of the root package use it.
 
+pub mod atomic;
 pub mod chat;
 pub mod tokenizer;
