@@ -1,6 +1,7 @@
 //! Integration tests.
 
 mod checkpoint;
+mod cli;
 mod engine;
 mod models;
 mod parity;

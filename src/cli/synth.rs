@@ -73,12 +73,9 @@ pub fn run(args: Args) -> Result<()> {
         return Err(UsageError("--n is 0; ask for at least one task".to_owned()).into());
     }
     let num_steps = if args.single { 1..=1 } else { args.steps };
-    let synthesizer = Synthesizer::new(args.level, args.split, args.seed);
-    let mut tasks = Vec::new();
-    for index in 0..args.n {
-        let mut task = synthesizer.task(index, num_steps.clone())?;
-        task.trace.take_if(|_| !args.traces);
-        tasks.push(task);
+    let mut tasks = Synthesizer::new(args.level, args.split, args.seed).tasks(args.n, num_steps)?;
+    if !args.traces {
+        tasks.iter_mut().for_each(|task| task.trace = None);
     }
     let mut lines = String::new();
     for task in &tasks {

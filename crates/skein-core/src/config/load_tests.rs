@@ -1,7 +1,8 @@
 use std::fs;
 
 use super::*;
-use crate::config::{Level, LossAggregation, Split, Stage, TaskSource};
+use crate::config::{LossAggregation, Stage, TaskSource};
+use crate::synth::{Level, Split};
 
 /// A config that needs nothing from the disk.
 const VALID: &str = r#"

@@ -36,7 +36,7 @@ pub use reward::RewardConfig;
 pub use rl::{AtBound, KlEstimator, LossAggregation, RlConfig};
 pub use rollout::RolloutConfig;
 pub use sft::{Schedule, SftConfig};
-pub use tasks::{Level, ProceduralTasks, Split, TaskSource};
+pub use tasks::{ProceduralTasks, TaskSource};
 
 /// One part of a run; stages run in the order the config lists them and may repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

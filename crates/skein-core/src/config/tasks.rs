@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::synth::{Level, Split};
+
 /// The tasks of one stage: `{ file = "…" }` or `{ procedural = { … } }`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +28,7 @@ pub struct ProceduralTasks {
     pub max_steps: usize,
     /// Seed of the generators; default 0. The same seed and split give the same tasks.
     pub seed: u64,
-    /// Half of the content (numbers, tables, entities, wordings) the tasks are made of; default "train".
+    /// Side of the content (numbers, tables, entities, wordings) the tasks are made of; default "train".
     pub split: Split,
     /// How large numbers and tables get; default "standard".
     pub level: Level,
@@ -36,24 +38,4 @@ impl Default for ProceduralTasks {
     fn default() -> Self {
         Self { num_tasks: 1000, min_steps: 2, max_steps: 5, seed: 0, split: Split::Train, level: Level::Standard }
     }
-}
-
-/// Which of two disjoint halves of the generators' content is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Split {
-    /// What models are trained on.
-    Train,
-    /// What models are tested on.
-    Test,
-}
-
-/// How hard generated questions are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// One-digit arithmetic and tables of a few rows, for models of a few million parameters.
-    Tiny,
-    /// What a model of 100 million parameters and more can be asked.
-    Standard,
 }

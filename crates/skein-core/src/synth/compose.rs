@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::content::{Entities, Kind, fill, pick_wording};
 use super::{Difficulty, Draft, FORMULAS, Incoming, Level, Maker, Phrasing, QUERIES, Split, Wordings, skills};
 use crate::random::Stream;
+use crate::reward::format::{ResponseStep, SkillLabel, render_response};
 use crate::skill::{Cell, Domain, SkillKey};
 use crate::task::{CrossSkillTask, Provenance, Step};
 
@@ -87,6 +88,14 @@ impl Synthesizer {
         Err(no_fit(&sequence))
     }
 
+    /// Tasks 0 to `count` − 1, as [`Synthesizer::task`] makes them.
+    ///
+    /// # Errors
+    /// As [`Synthesizer::task`].
+    pub fn tasks(&self, count: u64, num_steps: RangeInclusive<usize>) -> Result<Vec<CrossSkillTask>, SynthError> {
+        (0..count).map(|index| self.task(index, num_steps.clone())).collect()
+    }
+
     /// Instance number `index` of a cell: one step for an accuracy of a skill or domain, two in the cell's order for a
     /// switch. A domain stands for one of its skills, drawn uniformly. It carries a trace.
     ///
@@ -148,11 +157,11 @@ fn no_fit(sequence: &[SkillKey]) -> SynthError {
 fn trace(drafts: &[Draft]) -> String {
     let works: Vec<String> =
         drafts.iter().enumerate().map(|(index, draft)| format!("{}: {}", index + 1, draft.work)).collect();
-    let pairs: Vec<String> = drafts
-        .iter()
-        .map(|d| format!("<skill>{}, {}</skill><answer>{}</answer>", d.domain.title(), d.skill, d.answer))
-        .collect();
-    format!("<think>{}</think>\n{}", works.join("; "), pairs.join("\n"))
+    let pairs = drafts.iter().map(|draft| ResponseStep {
+        skill: SkillLabel { domain: Some(draft.domain.title()), skill: draft.skill },
+        answer: &draft.answer,
+    });
+    render_response(Some(&works.join("; ")), pairs)
 }
 
 impl Draft {

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// The two sizes of procedural tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// For models of a few million parameters trained from nothing: terse questions, small numbers, three-row tables.
     Tiny,
@@ -13,7 +16,8 @@ pub enum Level {
 }
 
 /// Which side of the content split tasks come from; no content occurs on both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Split {
     /// For training.
     Train,

@@ -8,8 +8,10 @@ use regex::Regex;
 use super::content::Entities;
 use super::formula::Formula;
 use super::*;
+use crate::reward::format::{StepCount, parse_response};
+use crate::reward::{RewardContext, score_response};
 use crate::skill::{Bank, Cell};
-use crate::task::{CrossSkillTask, Step, parse_tasks};
+use crate::task::{CrossSkillTask, Step, read_tasks};
 
 const SIDES: [(Level, Split); 4] = [
     (Level::Tiny, Split::Train),
@@ -19,8 +21,7 @@ const SIDES: [(Level, Split); 4] = [
 ];
 
 fn tasks(level: Level, split: Split, seed: u64, count: u64) -> Vec<CrossSkillTask> {
-    let synthesizer = Synthesizer::new(level, split, seed);
-    (0..count).map(|index| synthesizer.task(index, 2..=5).expect("the levels fit five steps")).collect()
+    Synthesizer::new(level, split, seed).tasks(count, 2..=5).expect("the levels fit five steps")
 }
 
 fn jsonl(tasks: &[CrossSkillTask]) -> String {
@@ -316,7 +317,26 @@ fn long_tasks_fit_every_level() {
 #[test]
 fn files_read_back() {
     let tasks = tasks(Level::Standard, Split::Train, 0, 50);
-    assert_eq!(parse_tasks(&jsonl(&tasks), std::path::Path::new("made.jsonl")).expect("valid tasks"), tasks);
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), jsonl(&tasks)).expect("writable");
+    assert_eq!(read_tasks(file.path()).expect("valid tasks"), tasks);
+}
+
+#[test]
+fn traces_parse_and_earn_the_whole_reward() {
+    let context = RewardContext::answer_only(StepCount::Strict);
+    for (level, split) in SIDES {
+        for task in tasks(level, split, 21, 200) {
+            let trace = task.trace.as_deref().expect("made with the task");
+            let parsed = parse_response(trace, task.steps.len(), StepCount::Strict).expect("well-formed");
+            for (said, step) in parsed.steps.iter().zip(&task.steps) {
+                assert_eq!(said.skill.domain.and_then(|domain| domain.parse().ok()), Some(step.domain));
+                assert_eq!(said.skill.skill, step.skill);
+            }
+            let reward = score_response(&task, trace, &context).expect("scorable");
+            assert_eq!(reward.total, 1.0, "{trace}");
+        }
+    }
 }
 
 /// Pinned: a change here means a new `GENERATOR` version.

@@ -4,27 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{CrossSkillTask, MAX_OPTIONS, option_letter};
+use crate::jsonl::{JsonlError, read_jsonl};
 
 /// Why a task file was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadTasksError {
-    /// The file can't be read.
-    #[error("{}: cannot read the task file: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// The file holds no task.
-    #[error("{}: the task file is empty, expected one JSON object a line", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A line is not a task.
+    /// The file can't be read, holds nothing, or a line is no JSON object with a task's fields.
+    #[error(transparent)]
+    Jsonl(#[from] JsonlError),
+    /// A line has a task's fields, but not a task's values.
     #[error("{}:{line}: {problem}", path.display())]
-    Line {
+    Task {
         /// The file.
         path: PathBuf,
         /// Counted from 1.
@@ -40,40 +30,17 @@ pub enum ReadTasksError {
 /// When the file can't be read, holds no task, or a line is not a valid task: bad JSON, an unknown or missing field,
 /// an empty id, question or answer, an answer that is no option's letter, no steps, or an id used before.
 pub fn read_tasks(path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ReadTasksError::Io { path: path.to_owned(), source })?;
-    parse_tasks(&text, path)
-}
-
-/// The tasks in `text`; `path` is what errors call it. Errors as [`read_tasks`], but for reading.
-pub fn parse_tasks(text: &str, path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
     let mut tasks = Vec::new();
     let mut first_lines = HashMap::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let number = index + 1;
-        let fail = |problem| ReadTasksError::Line { path: path.to_owned(), line: number, problem };
-        let task = parse_line(line).map_err(fail)?;
-        if let Some(first) = first_lines.insert(task.id.clone(), number) {
-            return Err(fail(format!("id `{}` was already used on line {first}; ids must be unique", task.id)));
+    for (line, task) in read_jsonl::<CrossSkillTask>(path)? {
+        let fail = |problem| ReadTasksError::Task { path: path.to_owned(), line, problem };
+        check(&task).map_err(fail)?;
+        if let Some(first) = first_lines.insert(task.id.clone(), line) {
+            return Err(fail(format!("`id` `{}` was already used on line {first}; ids must be unique", task.id)));
         }
         tasks.push(task);
     }
-    if tasks.is_empty() { Err(ReadTasksError::Empty { path: path.to_owned() }) } else { Ok(tasks) }
-}
-
-fn parse_line(line: &str) -> Result<CrossSkillTask, String> {
-    let mut json = serde_json::Deserializer::from_str(line);
-    let task: CrossSkillTask = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let place = match error.path().to_string() {
-            path if path == "." || path == "?" => String::new(),
-            path => format!("in `{path}`: "),
-        };
-        // serde_json counts lines inside the text it was given, which is always one line here.
-        let message = error.inner().to_string().replace(" at line 1 column ", " at column ");
-        format!("not a task: {place}{message}")
-    })?;
-    json.end().map_err(|_| "not a task: more text follows the JSON object; expected one object a line".to_owned())?;
-    check(&task)?;
-    Ok(task)
+    Ok(tasks)
 }
 
 fn check(task: &CrossSkillTask) -> Result<(), String> {
@@ -112,14 +79,16 @@ mod tests {
     const GOOD: &str =
         r#"{"id":"a","scenario":"","steps":[{"question":"1+1?","answer":"2","domain":"math","skill":"Sums"}]}"#;
 
-    fn refusal(line: &str) -> String {
-        let text = format!("{GOOD}\n\n{line}\n");
-        parse_tasks(&text, Path::new("tasks.jsonl")).expect_err("the line is bad").to_string()
+    fn read(text: &str) -> Result<Vec<CrossSkillTask>, String> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("tasks.jsonl");
+        std::fs::write(&path, text).expect("writable");
+        read_tasks(&path).map_err(|error| error.to_string().replace(&folder.path().display().to_string(), ""))
     }
 
     #[test]
     fn a_task_reads_and_writes_back_unchanged() {
-        let tasks = parse_tasks(GOOD, Path::new("t")).expect("the line is good");
+        let tasks = read(GOOD).expect("the line is good");
         assert_eq!(tasks[0].steps[0].domain, Domain::Math);
         assert_eq!(serde_json::to_string(&tasks[0]).expect("a task is plain data"), GOOD);
     }
@@ -129,25 +98,26 @@ mod tests {
         let step =
             |rest: &str| format!(r#"{{"id":"b","scenario":"","steps":[{{"question":"q","answer":"2",{rest}}}]}}"#);
         for (line, expected) in [
-            (GOOD.to_owned(), "tasks.jsonl:3: id `a` was already used on line 1"),
-            ("{".to_owned(), "tasks.jsonl:3: not a task: EOF"),
-            (format!("{} {GOOD}", GOOD.replace("\"a\"", "\"b\"")), "more text follows"),
-            (step(r#""domain":"history","skill":"s""#), "in `steps[0].domain`: unknown variant `history`"),
-            (step(r#""domain":"math""#), "in `steps[0]`: missing field `skill`"),
+            (GOOD.to_owned(), "`id` `a` was already used on line 1"),
+            ("{".to_owned(), "not valid JSON"),
+            (step(r#""domain":"history","skill":"s""#), "field `steps[0].domain`: unknown variant `history`"),
+            (step(r#""domain":"math""#), "field `steps[0]`: missing field `skill`"),
             (step(r#""domain":"math","skill":"s","option":[]"#), "unknown field `option`"),
             (step(r#""domain":"math","skill":" ""#), "`steps[0].skill` is empty"),
             (step(r#""domain":"science","skill":"s","options":["x","y"]"#), "expected the letter of an option, A to B"),
             (r#"{"id":"b","scenario":"","steps":[]}"#.to_owned(), "`steps` is empty"),
+            (r#"{"id":" ","scenario":"","steps":[]}"#.to_owned(), "`id` is empty"),
         ] {
-            let message = refusal(&line);
-            assert!(message.contains(expected), "{message} lacks {expected}");
+            let message = read(&format!("{GOOD}\n\n{line}\n")).expect_err("the line is bad");
+            assert!(
+                message.starts_with("/tasks.jsonl:3: ") && message.contains(expected),
+                "{message} lacks {expected}"
+            );
         }
     }
 
     #[test]
     fn a_file_without_tasks_is_refused() {
-        let message = parse_tasks("\n \n", Path::new("none.jsonl")).expect_err("no task").to_string();
-        assert!(message.starts_with("none.jsonl: the task file is empty"), "{message}");
-        assert!(matches!(read_tasks(Path::new("/nowhere/tasks.jsonl")), Err(ReadTasksError::Io { .. })));
+        assert_eq!(read("\n \n"), Err("/tasks.jsonl: the file holds no records".into()));
     }
 }
