@@ -1,13 +1,6 @@
 //! Learning rates as a pure function of the step, so that a resumed run needs no schedule state.
 
-/// Shape of the learning rate after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schedule {
-    /// Half a cosine from the peak to the floor.
-    Cosine,
-    /// The peak throughout.
-    Constant,
-}
+pub use skein_core::config::Schedule;
 
 /// A linear warm-up, then a constant or a cosine.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,26 +1,6 @@
 //! What a trainer must be told; jobs fill these from the configuration.
 
-/// Estimators of KL(policy ‖ reference) from one sampled token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KlEstimator {
-    /// The log-ratio.
-    K1,
-    /// Half its square.
-    K2,
-    /// The ratio minus one minus its logarithm.
-    K3,
-}
-
-/// How token losses become one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LossAggregation {
-    /// Mean over all tokens of the batch.
-    TokenMean,
-    /// Mean over sequences of the sum over each one's tokens.
-    SeqMeanTokenSum,
-    /// Mean over sequences of the mean over each one's tokens.
-    SeqMeanTokenMean,
-}
+pub use skein_core::config::{KlEstimator, LossAggregation};
 
 /// How an update is computed, whatever its loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
