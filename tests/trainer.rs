@@ -549,3 +549,18 @@ fn missing_logprobs_are_named() {
     let error = trainer.policy_update(&groups, &NO_EXTRAS, 1e-3).unwrap_err();
     assert_eq!(error.to_string(), "group 2, completion 1: 2 old_logprobs for 3 token ids");
 }
+
+#[test]
+fn sequences_the_model_cannot_read_are_named() {
+    let model = model("llama-tied");
+    let mut trainer = Trainer::new(model.as_ref(), AdamWParams::default(), TrainerParams::default());
+    let example = |prompt_ids, completion_ids| SftExample { prompt_ids, completion_ids, loss_mask: None };
+    let fits = example(vec![5; 200], vec![6; 56]);
+    let mut refused = |bad: SftExample| trainer.sft_update(&[fits.clone(), bad], 1e-3).unwrap_err().to_string();
+    let long = refused(example(vec![5; 200], vec![6; 57]));
+    assert_eq!(long, "group 1, completion 0: 257 tokens with the prompt, the model's context holds 256");
+    let foreign = refused(example(vec![5], vec![6, 512]));
+    assert_eq!(foreign, "group 1: token id 512 is outside the model's vocabulary of 512");
+    assert!(refused(example(vec![], vec![6])).contains("empty prompt"));
+    assert!(trainer.sft_update(&[fits], 1e-3).unwrap().skipped.is_none());
+}

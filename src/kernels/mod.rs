@@ -1,4 +1,4 @@
-//! The hot loops of generation on CPU in f32: attention over the cache, the sampler, fused elementwise steps.
+//! The hot loops on CPU in f32: attention over the cache, the sampler, the loss at the head, fused elementwise steps.
 //!
 //! Each works on slices, sits beside its plain reference and is tested against it; each row is computed by the same
 //! arithmetic whatever rows surround it, so a sequence's numbers do not depend on its batch. Nothing here records
@@ -13,6 +13,7 @@ pub mod cache;
 pub mod sampler;
 mod simd;
 pub mod tensors;
+pub mod token_loss;
 
 /// Runs `work(item)` once for every item of `0..len`, on libtorch's threads, each taking the next item when it is free.
 fn for_each<F: Fn(usize) + Sync>(len: usize, work: F) {

@@ -2,88 +2,91 @@
 //!
 //! Logits exist for `head_rows` rows at a time. Each chunk computes its log-probabilities and entropies, asks the
 //! caller for the loss's derivatives by them, turns its logits into their own gradient in place and sends that into the
-//! head and the hidden states at once: memory does not grow with `V` times the length, and no pass over logits is made
-//! twice.
+//! head and the hidden states at once: memory does not grow with `V` times the length.
 //!
 //! Shapes: `N` packed tokens, `R` targets, `M` rows of a chunk, `D` model, `V` vocabulary.
 
+use std::ops::Range;
+
 use skein_core::batching::packing::MicroBatch;
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::TrainerParams;
 use super::body::backward;
+use crate::kernels::tensors::{Rows, slice_mut};
+use crate::kernels::token_loss;
+pub(super) use crate::kernels::token_loss::{TokenGradient, TokenStats};
 use crate::models::CausalLm;
 
-/// What the model says about each target, in the micro-batch's order.
-#[derive(Debug, Default, Clone, PartialEq)]
-pub(super) struct TokenStats {
-    /// `[R]`, log softmax(logits / temperature) of the target.
-    pub(super) logprobs: Vec<f32>,
-    /// `[R]`, entropy of that distribution, in nats.
-    pub(super) entropies: Vec<f32>,
+/// The loss's derivatives for the index of a target in `0..R` and what the model says of it.
+pub(super) type Derivative<'a> = &'a (dyn Fn(usize, TokenStats) -> TokenGradient + Sync);
+
+/// The head of one micro-batch.
+pub(super) struct Head<'a> {
+    model: &'a dyn CausalLm,
+    targets: &'a [i64],
+    predictors: Tensor, // [R]
+    temperature: f64,
+    chunk_rows: usize,
 }
 
-/// The loss's derivatives by one target's log-probability and entropy.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct TokenGradient {
-    pub(super) d_logprob: f32,
-    pub(super) d_entropy: f32,
-}
-
-/// Log-probabilities and entropies of the targets, given the last layer's output `hidden` (`[N, D]`).
-pub(super) fn token_stats(
-    model: &dyn CausalLm,
-    params: &TrainerParams,
-    batch: &MicroBatch,
-    hidden: &Tensor,
-) -> TokenStats {
-    tch::no_grad(|| {
-        let head = Head::new(model, params, batch, hidden);
-        let mut stats = TokenStats::default();
-        for chunk in head.chunks() {
-            let logits = model.head(&model.final_norm(&head.rows(chunk)));
-            let distribution = Distribution::new(&logits, &head.targets(chunk), params.temperature);
-            distribution.append_to(&mut stats);
+impl<'a> Head<'a> {
+    pub(super) fn new(model: &'a dyn CausalLm, params: &TrainerParams, batch: &'a MicroBatch) -> Self {
+        Self {
+            model,
+            targets: &batch.targets,
+            predictors: Tensor::from_slice(&batch.predictors).to_device(model.head_weight().device()),
+            temperature: params.temperature,
+            chunk_rows: params.head_rows.max(1),
         }
-        stats
-    })
-}
-
-/// The same, and the backward pass through head and final norm: accumulates their weights' gradients and returns the
-/// loss's derivative by `hidden`, `[N, D]`.
-///
-/// `derivative` gives the loss's derivatives for a target's index in `0..R`, log-probability and entropy.
-pub(super) fn backward_through_head(
-    model: &dyn CausalLm,
-    params: &TrainerParams,
-    batch: &MicroBatch,
-    hidden: &Tensor,
-    derivative: &dyn Fn(usize, f32, f32) -> TokenGradient,
-) -> (TokenStats, Tensor) {
-    let head = Head::new(model, params, batch, hidden);
-    let mut stats = TokenStats::default();
-    let mut gradients = Vec::new();
-    for chunk in head.chunks() {
-        let rows = head.rows(chunk).set_requires_grad(true);
-        let normed = model.final_norm(&rows);
-        let d_normed = tch::no_grad(|| {
-            let logits = model.head(&normed);
-            let distribution = Distribution::new(&logits, &head.targets(chunk), params.temperature);
-            let start = stats.logprobs.len();
-            distribution.append_to(&mut stats);
-            let token_gradients: Vec<TokenGradient> = (start..stats.logprobs.len())
-                .map(|target| derivative(target, stats.logprobs[target], stats.entropies[target]))
-                .collect();
-            let d_logits = distribution.gradient(&token_gradients); // [M, V]
-            accumulate(model.head_weight(), &d_logits.tr(), &normed);
-            d_logits.mm(model.head_weight())
-        });
-        backward(&normed, &d_normed);
-        gradients.push(rows.grad());
     }
-    let mut d_hidden = hidden.zeros_like();
-    let _in_place = d_hidden.index_add_(0, &head.predictors, &Tensor::cat(&gradients, 0));
-    (stats, d_hidden)
+
+    /// What the model says of every target, given the last layer's output `hidden` (`[N, D]`).
+    pub(super) fn stats(&self, hidden: &Tensor) -> Vec<TokenStats> {
+        tch::no_grad(|| {
+            let chunk_stats = |chunk: Range<usize>| {
+                let logits = self.model.head(&self.model.final_norm(&self.rows(hidden, &chunk)));
+                stats(&logits, &self.targets[chunk], self.temperature)
+            };
+            self.chunks().flat_map(chunk_stats).collect()
+        })
+    }
+
+    /// The same, and the backward pass through head and final norm: accumulates their weights' gradients and returns
+    /// the loss's derivative by `hidden`, `[N, D]`.
+    pub(super) fn backward(&self, hidden: &Tensor, derivative: Derivative<'_>) -> (Vec<TokenStats>, Tensor) {
+        let (model, weight) = (self.model, self.model.head_weight());
+        let mut stats = Vec::with_capacity(self.targets.len());
+        let mut d_rows = Vec::new();
+        for chunk in self.chunks() {
+            let rows = self.rows(hidden, &chunk).set_requires_grad(true);
+            let normed = model.final_norm(&rows);
+            let d_normed = tch::no_grad(|| {
+                let mut logits = model.head(&normed);
+                let offset = chunk.start;
+                let targets = &self.targets[chunk];
+                let in_chunk = |row: usize, stats: TokenStats| derivative(offset + row, stats);
+                stats.extend(gradients_(&mut logits, targets, self.temperature, &in_chunk));
+                accumulate(weight, &logits.tr(), &normed);
+                logits.mm(weight)
+            });
+            backward(&normed, &d_normed);
+            d_rows.push(rows.grad());
+        }
+        let mut d_hidden = hidden.zeros_like();
+        let _in_place = d_hidden.index_add_(0, &self.predictors, &Tensor::cat(&d_rows, 0));
+        (stats, d_hidden)
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (num_targets, chunk_rows) = (self.targets.len(), self.chunk_rows);
+        (0..num_targets).step_by(chunk_rows).map(move |start| start..num_targets.min(start + chunk_rows))
+    }
+
+    /// The states that predict the targets of `chunk`: `[M, D]`.
+    fn rows(&self, hidden: &Tensor, chunk: &Range<usize>) -> Tensor {
+        hidden.index_select(0, &self.predictors.narrow(0, chunk.start as i64, chunk.len() as i64))
+    }
 }
 
 /// Adds `left right` to the gradient of `weight`.
@@ -96,45 +99,31 @@ fn accumulate(weight: &Tensor, left: &Tensor, right: &Tensor) {
     }
 }
 
-struct Head {
-    hidden: Tensor,     // [N, D]
-    predictors: Tensor, // [R]
-    targets: Tensor,    // [R]
-    chunk_rows: i64,
+fn is_for_kernels(logits: &Tensor) -> bool {
+    logits.device() == Device::Cpu && logits.kind() == Kind::Float && logits.is_contiguous()
 }
 
-#[derive(Clone, Copy)]
-struct Chunk {
-    start: i64,
-    len: i64,
-}
-
-impl Head {
-    fn new(model: &dyn CausalLm, params: &TrainerParams, batch: &MicroBatch, hidden: &Tensor) -> Self {
-        let device = model.head_weight().device();
-        Self {
-            hidden: hidden.detach(),
-            predictors: Tensor::from_slice(&batch.predictors).to_device(device),
-            targets: Tensor::from_slice(&batch.targets).to_device(device),
-            chunk_rows: params.head_rows.max(1) as i64,
-        }
-    }
-
-    fn chunks(&self) -> impl Iterator<Item = Chunk> + use<> {
-        let (total, chunk_rows) = (self.targets.size()[0], self.chunk_rows);
-        (0..total).step_by(chunk_rows as usize).map(move |start| Chunk { start, len: chunk_rows.min(total - start) })
-    }
-
-    fn rows(&self, chunk: Chunk) -> Tensor {
-        self.hidden.index_select(0, &self.predictors.narrow(0, chunk.start, chunk.len)) // [M, D]
-    }
-
-    fn targets(&self, chunk: Chunk) -> Tensor {
-        self.targets.narrow(0, chunk.start, chunk.len) // [M]
+fn stats(logits: &Tensor, targets: &[i64], temperature: f64) -> Vec<TokenStats> {
+    match Rows::of(logits) {
+        Some(rows) if is_for_kernels(logits) => token_loss::token_stats(rows, targets, temperature),
+        _ => Distribution::new(logits, targets, temperature).stats(),
     }
 }
 
-/// softmax(logits / temperature) of some rows, with libtorch's own operators.
+/// Turns logits into the loss's derivative by them.
+fn gradients_(logits: &mut Tensor, targets: &[i64], temperature: f64, derivative: Derivative<'_>) -> Vec<TokenStats> {
+    if is_for_kernels(logits) {
+        return token_loss::token_gradients_(slice_mut(logits), targets, temperature, derivative);
+    }
+    let distribution = Distribution::new(logits, targets, temperature);
+    let stats = distribution.stats();
+    let gradients: Vec<TokenGradient> = stats.iter().enumerate().map(|(row, &stats)| derivative(row, stats)).collect();
+    logits.copy_(&distribution.gradient(&gradients));
+    stats
+}
+
+/// softmax(logits / temperature) of some rows in libtorch's own operators: for what the kernel does not take, and its
+/// reference.
 struct Distribution {
     log_softmax: Tensor, // [M, V] f32
     targets: Tensor,     // [M, 1]
@@ -143,35 +132,89 @@ struct Distribution {
 }
 
 impl Distribution {
-    fn new(logits: &Tensor, targets: &Tensor, temperature: f64) -> Self {
+    fn new(logits: &Tensor, targets: &[i64], temperature: f64) -> Self {
         let log_softmax = (logits.to_kind(Kind::Float) / temperature).log_softmax(-1, Kind::Float);
         // 0 · -∞ counts as 0.
-        let entropy = -(log_softmax.exp() * log_softmax.clamp_min(f64::from(f32::MIN))).sum_dim_intlist(
-            [-1i64].as_slice(),
-            true,
-            Kind::Float,
-        );
-        Self { log_softmax, targets: targets.unsqueeze(1), entropy, temperature }
+        let weighted = log_softmax.exp() * log_softmax.clamp_min(f64::from(f32::MIN));
+        let entropy = -weighted.sum_dim_intlist([-1i64].as_slice(), true, Kind::Float);
+        let targets = Tensor::from_slice(targets).to_device(logits.device()).unsqueeze(1);
+        Self { log_softmax, targets, entropy, temperature }
     }
 
-    fn append_to(&self, stats: &mut TokenStats) {
-        stats.logprobs.extend(to_vec(&self.log_softmax.gather(1, &self.targets, false)));
-        stats.entropies.extend(to_vec(&self.entropy));
+    fn stats(&self) -> Vec<TokenStats> {
+        let values = |x: &Tensor| Vec::<f32>::try_from(x.flatten(0, -1)).expect("a flat f32 tensor is a vector");
+        let logprobs = values(&self.log_softmax.gather(1, &self.targets, false));
+        let pairs = logprobs.into_iter().zip(values(&self.entropy));
+        pairs.map(|(logprob, entropy)| TokenStats { logprob, entropy }).collect()
     }
 
     /// The loss's derivative by the logits: `[M, V]`.
-    fn gradient(self, token_gradients: &[TokenGradient]) -> Tensor {
-        let column = |values: Vec<f32>| Tensor::from_slice(&values).to_device(self.targets.device()).unsqueeze(1);
-        let d_logprob = column(token_gradients.iter().map(|token| token.d_logprob).collect());
-        let d_entropy = column(token_gradients.iter().map(|token| token.d_entropy).collect());
-        let probabilities = self.log_softmax.exp();
-        let entropy_part = &d_entropy * (&self.log_softmax + &self.entropy);
-        let mut gradient = -probabilities * (entropy_part + &d_logprob);
+    fn gradient(self, gradients: &[TokenGradient]) -> Tensor {
+        let column = |value: fn(&TokenGradient) -> f32| {
+            let values: Vec<f32> = gradients.iter().map(value).collect();
+            Tensor::from_slice(&values).to_device(self.targets.device()).unsqueeze(1)
+        };
+        let (d_logprob, d_entropy) = (column(|token| token.d_logprob), column(|token| token.d_entropy));
+        let by_probability = d_entropy * (&self.log_softmax + &self.entropy) + &d_logprob;
+        let mut gradient = -self.log_softmax.exp() * by_probability;
         let _in_place = gradient.scatter_add_(1, &self.targets, &d_logprob);
         gradient / self.temperature
     }
 }
 
-fn to_vec(x: &Tensor) -> Vec<f32> {
-    Vec::try_from(x.flatten(0, -1).to_kind(Kind::Float)).expect("a flat f32 tensor is a vector")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times the largest exponent or entropy (ln V < 10): f32 rounds both, and sums of thousands of terms.
+    const TOLERANCE: f64 = 4.0 * f32::EPSILON as f64;
+
+    fn largest(x: &Tensor) -> f64 {
+        x.abs().max().double_value(&[])
+    }
+
+    #[test]
+    fn the_kernel_matches_libtorch() {
+        tch::manual_seed(3);
+        for width in [1i64, 15, 16, 1000, 5003] {
+            let targets: Vec<i64> = (0..9).map(|row| row * 7919 % width).collect();
+            for (spread, temperature) in [(1.0, 1.0), (30.0, 0.6), (0.01, 1.7)] {
+                let logits = Tensor::randn([9, width], (Kind::Float, Device::Cpu)) * spread;
+                let tolerance = TOLERANCE * (10.0 + largest(&logits) / temperature);
+                let distribution = Distribution::new(&logits, &targets, temperature);
+                let expected = distribution.stats();
+                let found = token_loss::token_stats(Rows::of(&logits).unwrap(), &targets, temperature);
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert!(f64::from((found.logprob - expected.logprob).abs()) <= tolerance);
+                    assert!(f64::from((found.entropy - expected.entropy).abs()) <= tolerance);
+                }
+                let derivative = |row: usize, stats: TokenStats| TokenGradient {
+                    d_logprob: if row == 2 { 0.0 } else { stats.logprob + row as f32 },
+                    d_entropy: if row % 2 == 0 { 0.0 } else { 0.3 * stats.entropy },
+                };
+                let mut in_place = logits.copy();
+                let stats = token_loss::token_gradients_(slice_mut(&mut in_place), &targets, temperature, &derivative);
+                assert_eq!(stats, found);
+                let gradients: Vec<TokenGradient> =
+                    expected.iter().enumerate().map(|(row, &stats)| derivative(row, stats)).collect();
+                let expected = distribution.gradient(&gradients);
+                let difference = largest(&(&in_place - &expected));
+                assert!(difference <= tolerance * (1.0 + largest(&expected)), "{width} {temperature}: {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn unusable_logits_are_not_a_number() {
+        for bad in [f32::NAN, f32::INFINITY] {
+            let mut row = vec![0.5f32; 40];
+            row[21] = bad;
+            let logits = Tensor::from_slice(&row).view([1, 40]);
+            let stats = token_loss::token_stats(Rows::of(&logits).unwrap(), &[3], 1.0);
+            assert!(stats[0].logprob.is_nan(), "{bad}");
+        }
+        let masked = Tensor::from_slice(&[1.0f32, f32::NEG_INFINITY, 1.0]).view([1, 3]);
+        let stats = token_loss::token_stats(Rows::of(&masked).unwrap(), &[0], 1.0)[0];
+        assert!((stats.logprob + 2f32.ln()).abs() < 1e-6 && (stats.entropy - 2f32.ln()).abs() < 1e-6, "{stats:?}");
+    }
 }

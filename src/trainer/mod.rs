@@ -26,7 +26,7 @@ pub use reference::ReferenceModel;
 use crate::models::CausalLm;
 use crate::optim::{AdamW, AdamWParams};
 use body::Body;
-use head::{TokenGradient, TokenStats, backward_through_head, token_stats};
+use head::{Head, TokenGradient, TokenStats};
 use metrics::Totals;
 use objective::{Objective, Policy, Sft};
 
@@ -36,6 +36,30 @@ pub enum TrainerError {
     /// The sequences do not fit into micro-batches.
     #[error(transparent)]
     Packing(#[from] PackingError),
+    /// A sequence is longer than the model's context.
+    #[error(
+        "group {group}, completion {completion}: {tokens} tokens with the prompt, the model's context holds {context}"
+    )]
+    Context {
+        /// Which group.
+        group: usize,
+        /// Which of its completions.
+        completion: usize,
+        /// Ids of prompt and completion.
+        tokens: usize,
+        /// Positions of the model.
+        context: usize,
+    },
+    /// An id has no row in the embedding.
+    #[error("group {group}: token id {id} is outside the model's vocabulary of {vocab_size}")]
+    TokenId {
+        /// Which group.
+        group: usize,
+        /// The id.
+        id: u32,
+        /// Rows of the embedding.
+        vocab_size: i64,
+    },
     /// A sampled completion came without its log-probabilities.
     #[error("group {group}, completion {completion}: {found} {kind} for {tokens} token ids")]
     LogprobCount {
@@ -88,7 +112,8 @@ impl<'m> Trainer<'m> {
     /// One step on the cross-entropy of the examples' responses, averaged over all their trained tokens.
     ///
     /// # Errors
-    /// An example without a prompt, with a mask of another length than its response, or longer than a micro-batch.
+    /// An example without a prompt, with a mask of another length than its response, longer than a micro-batch or the
+    /// model's context, or with an id outside its vocabulary.
     pub fn sft_update(&mut self, examples: &[SftExample], lr: f64) -> Result<UpdateMetrics, TrainerError> {
         self.update(&Sft::new(examples), lr)
     }
@@ -171,7 +196,8 @@ pub fn policy_gradients(
 /// id given all before it. No gradients are recorded.
 ///
 /// # Errors
-/// An empty prompt, or a prompt and completion longer than a micro-batch.
+/// An empty prompt, a prompt and completion longer than a micro-batch or the model's context, or an id outside its
+/// vocabulary.
 pub fn logprobs(
     model: &dyn CausalLm,
     params: &TrainerParams,
@@ -192,16 +218,38 @@ pub fn logprobs(
                 .collect(),
         })
         .collect();
-    for batch in pack(&tokens, params.max_tokens)? {
+    for batch in micro_batches(model, params, &tokens)? {
         let stats = tch::no_grad(|| {
             let hidden = Body::new(model, &batch).hidden();
-            token_stats(model, params, &batch, &hidden)
+            Head::new(model, params, &batch).stats(&hidden)
         });
-        for (&TargetOrigin { group, completion, token }, logprob) in batch.origins.iter().zip(stats.logprobs) {
-            result[group][completion][token] = logprob;
+        for (&TargetOrigin { group, completion, token }, stats) in batch.origins.iter().zip(stats) {
+            result[group][completion][token] = stats.logprob;
         }
     }
     Ok(result)
+}
+
+/// Packs `groups`, whose ids and positions `model` must have.
+fn micro_batches(
+    model: &dyn CausalLm,
+    params: &TrainerParams,
+    groups: &[GroupTokens<'_>],
+) -> Result<Vec<MicroBatch>, TrainerError> {
+    let (vocab_size, context) = (model.config().vocab_size, model.config().max_position_embeddings);
+    for (group, tokens) in groups.iter().enumerate() {
+        let ids = tokens.completions.iter().flat_map(|completion| completion.token_ids).chain(tokens.prompt_ids);
+        if let Some(&id) = ids.into_iter().find(|&&id| i64::from(id) >= vocab_size) {
+            return Err(TrainerError::TokenId { group, id, vocab_size });
+        }
+        for (completion, ids) in tokens.completions.iter().enumerate() {
+            let tokens = tokens.prompt_ids.len() + ids.token_ids.len();
+            if tokens > context {
+                return Err(TrainerError::Context { group, completion, tokens, context });
+            }
+        }
+    }
+    Ok(pack(groups, params.max_tokens)?)
 }
 
 fn accumulate_gradients(
@@ -210,11 +258,11 @@ fn accumulate_gradients(
     objective: &dyn Objective,
 ) -> Result<Totals, TrainerError> {
     let mut totals = Totals::default();
-    for batch in pack(&objective.tokens(), params.max_tokens)? {
+    for batch in micro_batches(model, params, &objective.tokens())? {
         let stats = accumulate_micro_batch(model, params, objective, &batch);
         totals.num_micro_batches += 1;
-        for (target, &origin) in batch.origins.iter().enumerate() {
-            let (logprob, entropy) = (f64::from(stats.logprobs[target]), f64::from(stats.entropies[target]));
+        for (&origin, stats) in batch.origins.iter().zip(stats) {
+            let (logprob, entropy) = (f64::from(stats.logprob), f64::from(stats.entropy));
             totals.add(objective.weight(origin), &objective.token_loss(origin, logprob, entropy), entropy);
         }
     }
@@ -226,15 +274,15 @@ fn accumulate_micro_batch(
     params: &TrainerParams,
     objective: &dyn Objective,
     batch: &MicroBatch,
-) -> TokenStats {
+) -> Vec<TokenStats> {
     let pass = Body::new(model, batch).forward(params.checkpoint_layers);
-    let derivative = |target: usize, logprob: f32, entropy: f32| {
+    let derivative = |target: usize, stats: TokenStats| {
         let origin = batch.origins[target];
-        let loss = objective.token_loss(origin, f64::from(logprob), f64::from(entropy));
+        let loss = objective.token_loss(origin, f64::from(stats.logprob), f64::from(stats.entropy));
         let weight = objective.weight(origin);
         TokenGradient { d_logprob: (weight * loss.d_logprob) as f32, d_entropy: (weight * loss.d_entropy) as f32 }
     };
-    let (stats, gradient) = backward_through_head(model, params, batch, &pass.hidden, &derivative);
+    let (stats, gradient) = Head::new(model, params, batch).backward(&pass.hidden, &derivative);
     pass.backward(gradient);
     stats
 }

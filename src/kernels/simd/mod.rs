@@ -14,7 +14,7 @@ mod avx512;
 mod exp;
 mod portable;
 
-pub use exp::exp;
+pub use exp::{UNDERFLOW, exp};
 pub use portable::Portable;
 
 /// Lanes of a vector.
