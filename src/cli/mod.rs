@@ -60,6 +60,7 @@ pub struct UsageError(pub String);
 /// Parses the arguments, runs the subcommand, maps its outcome to the exit code: 0, 1 for failure, 2 for usage.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    torch_ext_sys::keep_freed_memory();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -190,7 +190,7 @@ mod tests {
                 }
                 let derivative = |row: usize, stats: TokenStats| TokenGradient {
                     d_logprob: if row == 2 { 0.0 } else { stats.logprob + row as f32 },
-                    d_entropy: if row % 2 == 0 { 0.0 } else { 0.3 * stats.entropy },
+                    d_entropy: if row.is_multiple_of(2) { 0.0 } else { 0.3 * stats.entropy },
                 };
                 let mut in_place = logits.copy();
                 let stats = token_loss::token_gradients_(slice_mut(&mut in_place), &targets, temperature, &derivative);
