@@ -1,9 +1,10 @@
-"""Logits of Hugging Face transformers for directories that Skein wrote.
+"""Logits and token ids of Hugging Face transformers for directories that Skein wrote.
 
 usage: transformers_logits.py DIR...
 
 Each DIR is a model directory that also holds input_ids.json (a list of rows); DIR/logits.safetensors is written. Weights
-keep the type that config.json states. Any warning about the weights is an error.
+keep the type that config.json states. Any warning about the weights is an error. Where DIR holds texts.json (a list),
+DIR/token_ids.json is written: the ids its tokenizer gives for each text.
 """
 
 import json
@@ -12,7 +13,7 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 for argument in sys.argv[1:]:
     directory = pathlib.Path(argument)
@@ -24,3 +25,7 @@ for argument in sys.argv[1:]:
     with torch.no_grad():
         logits = model(input_ids=input_ids).logits
     save_file({"logits": logits.contiguous()}, directory / "logits.safetensors")
+    if (texts := directory / "texts.json").exists():
+        tokenizer = AutoTokenizer.from_pretrained(directory)
+        token_ids = [tokenizer.encode(text, add_special_tokens=False) for text in json.loads(texts.read_text())]
+        (directory / "token_ids.json").write_text(json.dumps(token_ids))
