@@ -1,12 +1,26 @@
 //! Benchmarks anyone can repeat; each ends with one JSON line.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+
+mod matrix_products;
+mod rollout;
 
 /// Arguments of `skein bench`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    /// Generation throughput of a group of samples per prompt, beside the model's bare matrix products.
+    Rollout(rollout::Args),
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<()> {
-    bail!("not built yet")
+pub fn run(args: Args) -> Result<()> {
+    match args.bench {
+        Bench::Rollout(args) => rollout::run(args),
+    }
 }

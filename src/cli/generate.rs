@@ -1,12 +1,188 @@
 //! Streams completions of one prompt to the terminal or of a file of prompts to JSONL.
+#![expect(clippy::print_stdout, reason = "completions are the result of the command")]
 
-use anyhow::{Result, bail};
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use skein_core::types::{Completion, SamplingParams};
+use skein_io::tokenizer::{StreamDecoder, Tokenizer};
+use tch::{Device, Kind};
+
+use super::UsageError;
+use super::prompts::{Prompt, Prompts};
+use crate::checkpoint::load_model;
+use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 
 /// Arguments of `skein generate`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Hugging Face model directory.
+    #[arg(long)]
+    model: PathBuf,
+    #[command(flatten)]
+    source: Source,
+    /// Wrap plain prompts with the model's chat template.
+    #[arg(long)]
+    chat: bool,
+    /// Completions per prompt.
+    #[arg(long, short, default_value_t = 1)]
+    n: usize,
+    /// Softmax temperature; 0 is greedy.
+    #[arg(long, default_value_t = 1.0)]
+    temperature: f64,
+    /// Keep the TOP_K likeliest tokens; 0 keeps all.
+    #[arg(long, default_value_t = 0)]
+    top_k: usize,
+    /// Keep the smallest set of likeliest tokens whose probability reaches TOP_P.
+    #[arg(long, default_value_t = 1.0)]
+    top_p: f64,
+    /// Drop tokens less likely than MIN_P times the likeliest.
+    #[arg(long, default_value_t = 0.0)]
+    min_p: f64,
+    /// Tokens per completion at most.
+    #[arg(long, default_value_t = 256)]
+    max_new: usize,
+    /// End a completion whose text holds this; may be given several times.
+    #[arg(long)]
+    stop: Vec<String>,
+    /// Seed of the draws: the same seed gives the same completions.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Tokens the key/value cache holds.
+    #[arg(long, default_value_t = EngineConfig::default().cache_tokens)]
+    cache_tokens: usize,
+    /// Write JSONL here instead of to stdout.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// One prompt.
+    #[arg(long)]
+    prompt: Option<String>,
+    /// JSONL file of prompts: {"prompt": "…"} or {"messages": […]} a line.
+    #[arg(long)]
+    prompts: Option<PathBuf>,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<()> {
-    bail!("not built yet")
+pub fn run(args: Args) -> Result<()> {
+    let tokenizer = Tokenizer::load(&args.model).map_err(|error| UsageError(error.to_string()))?;
+    let mut reader = Prompts::new(&args.model, &tokenizer, args.chat);
+    let prompts = match (&args.source.prompt, &args.source.prompts) {
+        (Some(text), _) => vec![reader.text(text)?],
+        (None, Some(path)) => reader.file(path)?,
+        (None, None) => unreachable!("clap demands one of them"),
+    };
+    let model = load_model(&args.model, Kind::Float, Device::Cpu)?.model;
+    let config = EngineConfig { cache_tokens: args.cache_tokens, ..EngineConfig::default() };
+    let mut engine = Engine::new(&*model, config).map_err(|error| UsageError(error.to_string()))?;
+    let requests = requests(&args, &prompts, &tokenizer);
+    // One completion of one prompt reads best as it comes; anything more would interleave.
+    if args.out.is_none() && prompts.len() == 1 && args.n == 1 && stdout().is_terminal() {
+        return stream(&mut engine, &requests, &tokenizer);
+    }
+    let sink: Box<dyn Write> = match &args.out {
+        Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+        None => Box::new(stdout()),
+    };
+    write_jsonl(&mut engine, &requests, &prompts, &tokenizer, BufWriter::new(sink))
+}
+
+fn requests(args: &Args, prompts: &[Prompt], tokenizer: &Tokenizer) -> Vec<Request> {
+    let params = SamplingParams {
+        temperature: args.temperature,
+        top_k: args.top_k,
+        top_p: args.top_p,
+        min_p: args.min_p,
+        max_new_tokens: args.max_new,
+        stop_token_ids: tokenizer.special().stop_ids.clone(),
+        stop_strings: args.stop.clone(),
+    };
+    let request = |(index, prompt): (usize, &Prompt)| Request {
+        prompt_ids: prompt.ids.clone(),
+        num_samples: args.n,
+        params: params.clone(),
+        origin: DrawOrigin { seed: args.seed, step: 0, prompt: index as u32 },
+    };
+    prompts.iter().enumerate().map(request).collect()
+}
+
+/// Prints the one completion's text as its tokens come.
+fn stream(engine: &mut Engine, requests: &[Request], tokenizer: &Tokenizer) -> Result<()> {
+    let mut decoder: StreamDecoder = tokenizer.stream(true);
+    let mut failure: Option<anyhow::Error> = None;
+    let mut on_event = |event: Event<'_>| {
+        if let (Event::Token { token_id, .. }, None) = (event, &failure) {
+            let printed = decoder.push(token_id).map_err(anyhow::Error::from).and_then(|text| {
+                print!("{text}");
+                Ok(stdout().flush()?)
+            });
+            failure = printed.err();
+        }
+    };
+    let decode = |ids: &[u32]| text_of(tokenizer, ids);
+    let outcome = engine.generate(requests, &mut Hooks { decode: Some(&decode), on_event: &mut on_event });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    println!("{}", decoder.finish()?);
+    for refused in outcome.into_iter().filter_map(Result::err) {
+        return Err(UsageError(refused.to_string()).into());
+    }
+    Ok(())
+}
+
+/// Writes one line per completion as soon as it is whole, so that a stopped run leaves what it finished; fails after all
+/// if a prompt was refused.
+fn write_jsonl(
+    engine: &mut Engine,
+    requests: &[Request],
+    prompts: &[Prompt],
+    tokenizer: &Tokenizer,
+    mut sink: impl Write,
+) -> Result<()> {
+    let mut failure: Option<std::io::Error> = None;
+    let mut on_event = |event: Event<'_>| {
+        if let (Event::Finished { request, sample, completion }, None) = (event, &failure) {
+            let line = completion_line(request, sample, &prompts[request], completion, tokenizer);
+            failure = writeln!(sink, "{line}").and_then(|()| sink.flush()).err();
+        }
+    };
+    let decode = |ids: &[u32]| text_of(tokenizer, ids);
+    let outcomes = engine.generate(requests, &mut Hooks { decode: Some(&decode), on_event: &mut on_event });
+    if let Some(failure) = failure {
+        return Err(failure).context("cannot write completions");
+    }
+    let refused = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| Some((index, outcome.err()?)));
+    let refused: Vec<String> = refused.map(|(index, error)| format!("prompt {}: {error}", index + 1)).collect();
+    if refused.is_empty() { Ok(()) } else { Err(UsageError(refused.join("\n")).into()) }
+}
+
+fn completion_line(
+    request: usize,
+    sample: usize,
+    prompt: &Prompt,
+    completion: &Completion,
+    tokenizer: &Tokenizer,
+) -> serde_json::Value {
+    json!({
+        "prompt_index": request,
+        "sample": sample,
+        "prompt": prompt.text,
+        "completion": text_of(tokenizer, &completion.token_ids),
+        "finish_reason": completion.finish_reason,
+        "token_ids": completion.token_ids,
+        "logprobs": completion.logprobs,
+    })
+}
+
+/// The text of sampled ids; ids the tokenizer does not know (an embedding may have more rows) have none.
+fn text_of(tokenizer: &Tokenizer, ids: &[u32]) -> String {
+    tokenizer.decode_visible(ids).unwrap_or_default()
 }

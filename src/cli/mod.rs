@@ -14,6 +14,7 @@ mod entropy;
 mod generate;
 mod lines;
 mod parity;
+mod prompts;
 mod report;
 mod reward;
 mod score;

@@ -241,6 +241,21 @@ impl<'m> Engine<'m> {
 }
 
 impl Timings {
+    /// What was added after `earlier` was taken from the same engine.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            prefill: self.prefill - earlier.prefill,
+            decode: self.decode - earlier.decode,
+            attention: self.attention - earlier.attention,
+            head: self.head - earlier.head,
+            sampler: self.sampler - earlier.sampler,
+            decode_steps: self.decode_steps - earlier.decode_steps,
+            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            sampled_tokens: self.sampled_tokens - earlier.sampled_tokens,
+            preemptions: self.preemptions - earlier.preemptions,
+        }
+    }
+
     fn add(&mut self, times: runner::StepTimes, prompt_tokens: usize, sampled_tokens: usize) {
         let whole = times.model + times.head + times.sampler;
         if prompt_tokens > 0 {
