@@ -4,4 +4,7 @@
 
 pub mod atomic;
 pub mod chat;
+pub mod hub;
+pub mod jsonl;
+pub mod metrics;
 pub mod tokenizer;

@@ -37,6 +37,7 @@ pub use rl::{AtBound, KlEstimator, LossAggregation, RlConfig};
 pub use rollout::RolloutConfig;
 pub use sft::{Schedule, SftConfig};
 pub use tasks::{ProceduralTasks, TaskSource};
+pub use validate::is_hub_id;
 
 /// One part of a run; stages run in the order the config lists them and may repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -332,7 +332,7 @@ impl Check {
 }
 
 /// Whether `name` can be a repository of the hub: `name` or `owner/name`.
-fn is_hub_id(name: &str) -> bool {
+pub fn is_hub_id(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))

@@ -1,0 +1,142 @@
+//! Writes JSON Lines files that are whole or absent.
+//!
+//! Records go into a file beside the target, which takes the target's name when it is complete and on disk. Reading is
+//! `skein_core::jsonl`.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// A JSONL file could not be written; nothing was left at its place, or what was there before.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot write the file: {source}", path.display())]
+pub struct WriteError {
+    /// The file.
+    pub path: PathBuf,
+    /// The system's answer.
+    pub source: io::Error,
+}
+
+/// A JSONL file in the making. Dropped before [`JsonlWriter::finish`], it leaves nothing behind.
+pub struct JsonlWriter {
+    path: PathBuf,
+    beside: PathBuf,
+    file: BufWriter<File>,
+    finished: bool,
+}
+
+impl JsonlWriter {
+    /// Begins the file, making its directory where there is none.
+    pub fn create(path: &Path) -> Result<Self, WriteError> {
+        let failed = |source| WriteError { path: path.to_owned(), source };
+        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        let beside = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+        fs::create_dir_all(parent(path)).map_err(failed)?;
+        let file = File::create(&beside).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), beside, file: BufWriter::new(file), finished: false })
+    }
+
+    /// Appends one record.
+    pub fn write<T: Serialize + ?Sized>(&mut self, record: &T) -> Result<(), WriteError> {
+        let written = serde_json::to_writer(&mut self.file, record).map_err(io::Error::from);
+        written.and_then(|()| self.file.write_all(b"\n")).map_err(|source| self.failed(source))
+    }
+
+    /// Puts the complete file in its place.
+    pub fn finish(mut self) -> Result<(), WriteError> {
+        self.publish().map_err(|source| self.failed(source))?;
+        self.finished = true;
+        Ok(())
+    }
+
+    fn publish(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        fs::rename(&self.beside, &self.path)?;
+        File::open(parent(&self.path))?.sync_all()
+    }
+
+    fn failed(&self, source: io::Error) -> WriteError {
+        WriteError { path: self.path.clone(), source }
+    }
+}
+
+impl Drop for JsonlWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing more can be done about a file that cannot be removed.
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
+
+/// The directory that holds `path`, `.` for a bare name.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes all of `records` as one file.
+pub fn write_jsonl<T: Serialize>(path: &Path, records: impl IntoIterator<Item = T>) -> Result<(), WriteError> {
+    let mut writer = JsonlWriter::create(path)?;
+    for record in records {
+        writer.write(&record)?;
+    }
+    writer.finish()
+}
+
+/// Writes a training step's sampled rollouts into `rollouts/step_NNNNNN.jsonl` of the run directory and returns that path.
+pub fn write_rollouts<T: Serialize>(run_directory: &Path, step: u64, rollouts: &[T]) -> Result<PathBuf, WriteError> {
+    let path = run_directory.join(format!("rollouts/step_{step:06}.jsonl"));
+    write_jsonl(&path, rollouts)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use skein_core::jsonl::read_jsonl;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn records_read_back_and_directories_are_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = write_rollouts(dir.path(), 10, &[json!({ "a": "line\nbreak" }), json!({ "b": 0.1 })]).unwrap();
+        assert_eq!(path, dir.path().join("rollouts/step_000010.jsonl"));
+        let read: Vec<(usize, Value)> = read_jsonl(&path).unwrap();
+        assert_eq!(read, [(1, json!({ "a": "line\nbreak" })), (2, json!({ "b": 0.1 }))]);
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_the_old_one_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        write_jsonl(&path, [1]).unwrap();
+        let mut writer = JsonlWriter::create(&path).unwrap();
+        writer.write(&2).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        drop(writer);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        assert_eq!(names(dir.path()), ["out.jsonl"]);
+    }
+
+    #[test]
+    fn failures_name_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let error = write_jsonl(&dir.path().join("file/out.jsonl"), [1]).unwrap_err().to_string();
+        assert!(error.contains("file/out.jsonl: cannot write the file: "), "{error}");
+        fs::create_dir(dir.path().join("taken.jsonl")).unwrap();
+        let error = write_jsonl(&dir.path().join("taken.jsonl"), [1]).unwrap_err().to_string();
+        assert!(error.contains("taken.jsonl: cannot write the file: "), "{error}");
+        let mut left = names(dir.path());
+        left.sort();
+        assert_eq!(left, ["file", "taken.jsonl"], "nothing is left beside them");
+    }
+}
