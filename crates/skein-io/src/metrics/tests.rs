@@ -18,7 +18,7 @@ fn crc32c(data: &[u8]) -> u32 {
 fn read_records(bytes: &[u8]) -> Vec<Vec<u8>> {
     let check = |data: &[u8], stored: &[u8]| {
         let crc = crc32c(data);
-        let masked = ((crc >> 15) | (crc << 17)).wrapping_add(0xa282_ead8);
+        let masked = crc.rotate_left(17).wrapping_add(0xa282_ead8);
         assert_eq!(masked.to_le_bytes(), stored, "checksum");
     };
     let (mut records, mut rest) = (Vec::new(), bytes);
