@@ -6,8 +6,10 @@
 pub mod checkpoint;
 pub mod cli;
 pub mod engine;
+pub mod jobs;
 pub mod kernels;
 pub mod models;
 pub mod nn;
 pub mod optim;
+pub mod report;
 pub mod trainer;

@@ -112,7 +112,7 @@ impl CheckpointManager {
         let outcome = self
             .write(&temporary, step, write_model, train_state)
             .and_then(|()| self.put_in_place(&temporary, &finished))
-            .and_then(|()| self.point_latest_at(&finished));
+            .and_then(|()| self.link(LATEST, &finished));
         if outcome.is_err()
             && temporary.exists()
             && let Err(error) = remove(&temporary)
@@ -163,8 +163,29 @@ impl CheckpointManager {
         if replaces { remove(&replaced) } else { Ok(()) }
     }
 
-    fn point_latest_at(&self, finished: &Path) -> Result<(), CheckpointError> {
-        let (link, temporary) = (self.run_dir.join(LATEST), self.run_dir.join(format!("{TEMPORARY_PREFIX}{LATEST}")));
+    /// Keeps the checkpoint of `step` for good, under a link called `name`: pruning passes over what a link names.
+    ///
+    /// Call it before [`CheckpointManager::save`]: a link to a checkpoint that never came does no harm, a checkpoint
+    /// without its link could be pruned.
+    ///
+    /// # Errors
+    /// When the link cannot be made.
+    pub fn pin(&self, step: u64, name: &str) -> Result<(), CheckpointError> {
+        self.link(name, &self.step_dir(step))
+    }
+
+    /// Where the checkpoint of `step` is or would be.
+    pub fn step_dir(&self, step: u64) -> PathBuf {
+        self.run_dir.join(step_name(step))
+    }
+
+    fn pinned_steps(&self) -> Result<Vec<u64>, CheckpointError> {
+        let targets = entries(&self.run_dir)?.into_iter().filter(|path| file_name(path) != LATEST);
+        Ok(targets.filter_map(|path| step_of(&fs::read_link(path).ok()?)).collect())
+    }
+
+    fn link(&self, name: &str, finished: &Path) -> Result<(), CheckpointError> {
+        let (link, temporary) = (self.run_dir.join(name), self.run_dir.join(format!("{TEMPORARY_PREFIX}{name}")));
         if temporary.is_symlink() {
             remove(&temporary)?;
         }
@@ -182,10 +203,12 @@ impl CheckpointManager {
         if self.keep_last == 0 {
             return;
         }
-        let older =
-            |steps: Vec<u64>| steps.into_iter().filter(|&other| other <= step).rev().skip(self.keep_last).collect();
-        let surplus: Vec<u64> = match self.steps() {
-            Ok(steps) => older(steps),
+        let older = |steps: Vec<u64>, pinned: Vec<u64>| {
+            let candidates = steps.into_iter().filter(|&other| other <= step).rev().skip(self.keep_last);
+            candidates.filter(|other| !pinned.contains(other)).collect()
+        };
+        let surplus: Vec<u64> = match self.steps().and_then(|steps| Ok(older(steps, self.pinned_steps()?))) {
+            Ok(surplus) => surplus,
             Err(error) => return tracing::warn!("old checkpoints are not pruned: {error}"),
         };
         for old in surplus {

@@ -3,10 +3,14 @@
 //! Nothing here knows an algorithm; a subcommand reads its input, calls a job or a core function and prints.
 //! Results go to stdout, everything else to stderr.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::jobs::EXIT_INTERRUPTED;
 
 mod bench;
 mod config;
@@ -19,6 +23,7 @@ mod report;
 mod reward;
 mod score;
 mod synth;
+mod tokenizer;
 mod train;
 
 /// Trains skill-native language models: SFT warm-up, then GRPO with the skill-entropy reward.
@@ -43,6 +48,8 @@ enum Command {
     Synth(synth::Args),
     /// Estimate and inspect skill-entropy tables.
     Entropy(entropy::Args),
+    /// Train small tokenizers for models that start from nothing.
+    Tokenizer(tokenizer::Args),
     /// Score responses to cross-skill tasks.
     Reward(reward::Args),
     /// Score answers with the domain scorers.
@@ -58,17 +65,39 @@ enum Command {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// A run that was asked to stop and has saved its state: exit code 130, as shells report a Ctrl-C.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped on request, the state is saved; --resume auto goes on with {}", .0.display())]
+pub struct Interrupted(pub std::path::PathBuf);
+
 /// Parses the arguments, runs the subcommand, maps its outcome to the exit code: 0, 1 for failure, 2 for usage.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     torch_ext_sys::keep_freed_memory();
+    log_to_stderr();
     match run(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Interrupted>() => {
+            eprintln!("{error}");
+            ExitCode::from(EXIT_INTERRUPTED)
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(if error.chain().any(|cause| cause.is::<UsageError>()) { 2 } else { 1 })
         }
     }
+}
+
+/// `SKEIN_LOG` takes tracing's filter syntax; the default shows what a user wants to know.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("SKEIN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .without_time()
+        .init();
 }
 
 fn run(command: Command) -> Result<()> {
@@ -79,6 +108,7 @@ fn run(command: Command) -> Result<()> {
         Command::Parity(args) => parity::run(args),
         Command::Synth(args) => synth::run(args),
         Command::Entropy(args) => entropy::run(args),
+        Command::Tokenizer(args) => tokenizer::run(args),
         Command::Reward(args) => reward::run(args),
         Command::Score(args) => score::run(args),
         Command::Config(args) => config::run(args),

@@ -62,7 +62,7 @@ impl Default for IntervalMethod {
 }
 
 /// A mean and how well it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeanEstimate {
     /// Mean over all observations.
     pub mean: f64,

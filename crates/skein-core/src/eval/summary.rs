@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::statistics::{Cluster, IntervalMethod, MeanEstimate, estimate_mean, paired_difference};
 use crate::reward::Reward;
@@ -22,7 +22,7 @@ pub struct EvalRecord<'a> {
 }
 
 /// What one arm reached on a task set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvalSummary {
     /// The task score (r_ans): the mean of its steps' scores, 0 where the response is malformed.
     pub score: MeanEstimate,

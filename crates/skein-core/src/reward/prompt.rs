@@ -23,6 +23,18 @@ pub enum PromptStyle {
 }
 
 impl PromptStyle {
+    /// The style a user names.
+    ///
+    /// # Errors
+    /// Any other name, with the two there are.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        match name {
+            "standard" => Ok(Self::Standard),
+            "compact" => Ok(Self::Compact),
+            _ => Err(format!("unknown prompt style `{name}`, expected standard or compact")),
+        }
+    }
+
     /// Names this wording in logs and result files.
     pub fn version(self) -> &'static str {
         match self {

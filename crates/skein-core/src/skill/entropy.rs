@@ -144,6 +144,13 @@ impl EntropyTable {
         Self { alpha: DEFAULT_ALPHA, reference, cells: BTreeMap::new() }
     }
 
+    /// The table that `data/entropy_table.json` holds, compiled in: the skills that have procedural generators.
+    pub fn embedded() -> Self {
+        const PATH: &str = "data/entropy_table.json";
+        Self::parse(include_str!("../../../../data/entropy_table.json"), Path::new(PATH))
+            .expect("a test reads the embedded table")
+    }
+
     /// The table in the JSON file at `path`.
     ///
     /// # Errors

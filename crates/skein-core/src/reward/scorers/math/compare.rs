@@ -301,7 +301,7 @@ fn same_constant(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
     let has_decimal = gold.has_decimal() || pred.has_decimal();
     match (exact(gold, point), exact(pred, point)) {
         (Some(g), Some(p)) if !has_decimal => g == p,
-        (Some(g), Some(p)) => g == p || (!(g.is_integer() && !gold.has_decimal()) && same_rounded(&g, &p, rules)),
+        (Some(g), Some(p)) => g == p || ((!g.is_integer() || gold.has_decimal()) && same_rounded(&g, &p, rules)),
         _ => {
             let (Some(g), Some(p)) = (float(gold, point), float(pred, point)) else { return false };
             if has_decimal && g.im == 0.0 && p.im == 0.0 {

@@ -1,0 +1,140 @@
+//! Tasks and prompts of a run: where they come from and which ids the model reads.
+//!
+//! A prompt and its response are encoded apart, here and in rollouts alike, so that the ids a policy is trained on are
+//! the ids it is prompted with and samples. Nothing is truncated: what does not fit is refused or dropped and counted.
+
+use anyhow::{Context, Result, bail};
+use skein_core::config::{PromptConfig, TaskSource};
+use skein_core::reward::prompt::PromptTemplate;
+use skein_core::skill::Domain;
+use skein_core::synth::Synthesizer;
+use skein_core::task::{CrossSkillTask, read_tasks};
+use skein_io::chat::{ChatOptions, ChatTemplate};
+use skein_io::tokenizer::Tokenizer;
+
+use crate::cli::UsageError;
+use crate::trainer::SftExample;
+
+/// The tasks of a source, in file or generation order.
+///
+/// # Errors
+/// When the file cannot be read or a line is not a task, naming both.
+pub fn load_tasks(source: &TaskSource) -> Result<Vec<CrossSkillTask>> {
+    Ok(match source {
+        TaskSource::File(path) => read_tasks(path).map_err(|error| UsageError(error.to_string()))?,
+        TaskSource::Procedural(spec) => Synthesizer::new(spec.level, spec.split, spec.seed)
+            .tasks(spec.num_tasks as u64, spec.min_steps..=spec.max_steps)
+            .map_err(|error| UsageError(error.to_string()))?,
+    })
+}
+
+/// Turns tasks into the ids a model reads.
+pub struct PromptEncoder<'a> {
+    tokenizer: &'a Tokenizer,
+    template: Option<&'a ChatTemplate>,
+    config: &'a PromptConfig,
+    wording: PromptTemplate,
+}
+
+impl<'a> PromptEncoder<'a> {
+    /// An encoder for a model's tokenizer; `template` is its chat template where the config asks for one.
+    ///
+    /// # Errors
+    /// When the config asks for a chat template and the model has none.
+    pub fn new(
+        tokenizer: &'a Tokenizer,
+        template: Option<&'a ChatTemplate>,
+        config: &'a PromptConfig,
+        domains: Vec<Domain>,
+    ) -> Result<Self> {
+        if config.chat && template.is_none() {
+            return Err(UsageError(
+                "prompt.chat is true, but the model has no chat template: set prompt.chat = false".into(),
+            )
+            .into());
+        }
+        let template = template.filter(|_| config.chat);
+        Ok(Self { tokenizer, template, config, wording: PromptTemplate::new(config.style, domains) })
+    }
+
+    /// The wording that prompts are written in.
+    pub fn wording(&self) -> &PromptTemplate {
+        &self.wording
+    }
+
+    /// Ids of a task's prompt.
+    ///
+    /// # Errors
+    /// When the chat template refuses the messages or the text cannot be encoded.
+    pub fn task(&self, task: &CrossSkillTask) -> Result<Vec<u32>> {
+        self.message(&self.wording.task(task)).with_context(|| format!("task `{}`", task.id))
+    }
+
+    /// Ids of one user message.
+    ///
+    /// # Errors
+    /// As [`PromptEncoder::task`].
+    pub fn message(&self, text: &str) -> Result<Vec<u32>> {
+        let prompt = match self.template {
+            None => format!("{text}\n"),
+            Some(template) => {
+                let mut messages = Vec::new();
+                if let Some(system) = &self.config.system {
+                    messages.push(serde_json::json!({"role": "system", "content": system}));
+                }
+                messages.push(serde_json::json!({"role": "user", "content": text}));
+                let options = ChatOptions {
+                    add_generation_prompt: true,
+                    enable_thinking: self.config.enable_thinking,
+                    ..ChatOptions::default()
+                };
+                template.render(&messages, &options)?
+            }
+        };
+        Ok(self.tokenizer.encode(&prompt)?)
+    }
+
+    /// Prompt and response ids of a task's trace, closed by the end-of-sequence id.
+    ///
+    /// # Errors
+    /// When the task has no trace, or the tokenizer no end-of-sequence id.
+    pub fn example(&self, task: &CrossSkillTask) -> Result<SftExample> {
+        let Some(trace) = &task.trace else {
+            bail!(UsageError(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)))
+        };
+        let mut completion_ids = self.tokenizer.encode(trace)?;
+        let end = self.tokenizer.special().eos_id.context("the tokenizer names no end-of-sequence token")?;
+        completion_ids.push(end);
+        Ok(SftExample { prompt_ids: self.task(task)?, completion_ids, loss_mask: None })
+    }
+
+    /// Prompts of all tasks.
+    ///
+    /// # Errors
+    /// When a prompt is longer than `max_prompt_tokens`, naming the task.
+    pub fn prompts(&self, tasks: &[CrossSkillTask], max_prompt_tokens: usize) -> Result<Vec<Vec<u32>>> {
+        tasks
+            .iter()
+            .map(|task| {
+                let ids = self.task(task)?;
+                if ids.len() > max_prompt_tokens {
+                    bail!(UsageError(format!(
+                        "task `{}`: its prompt has {} tokens, at most {max_prompt_tokens} are allowed; raise the limit \
+                         or leave the task out",
+                        task.id,
+                        ids.len()
+                    )));
+                }
+                Ok(ids)
+            })
+            .collect()
+    }
+}
+
+/// The domains that occur in a task set, in the bank's order.
+pub fn domains_of(tasks: &[CrossSkillTask]) -> Vec<Domain> {
+    let mut domains: Vec<Domain> = tasks.iter().flat_map(|task| task.steps.iter().map(|step| step.domain)).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    domains
+}

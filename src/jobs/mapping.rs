@@ -1,0 +1,92 @@
+//! From a run's config to the parameters of the parts it drives; no decision is made here.
+
+use skein_core::config::{KlEstimator as ConfigKl, LossAggregation as ConfigAggregation};
+use skein_core::config::{RlConfig, Schedule as ConfigSchedule, SftConfig};
+
+use crate::optim::{AdamWParams, LrSchedule, Schedule};
+use crate::trainer::{KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
+
+/// SFT's optimizer constants.
+pub fn sft_optimizer(config: &SftConfig) -> AdamWParams {
+    AdamWParams { beta1: config.beta1, beta2: config.beta2, eps: config.eps, weight_decay: config.weight_decay }
+}
+
+/// RL's optimizer constants.
+pub fn rl_optimizer(config: &RlConfig) -> AdamWParams {
+    AdamWParams { beta1: config.beta1, beta2: config.beta2, eps: config.eps, weight_decay: config.weight_decay }
+}
+
+/// How SFT computes an update.
+pub fn sft_trainer(config: &SftConfig) -> TrainerParams {
+    TrainerParams {
+        max_tokens: config.micro_batch_tokens,
+        temperature: 1.0,
+        max_grad_norm: positive(config.max_grad_norm),
+        ..TrainerParams::default()
+    }
+}
+
+/// How RL computes an update: log-probabilities at the sampling temperature.
+pub fn rl_trainer(config: &RlConfig) -> TrainerParams {
+    TrainerParams {
+        max_tokens: config.micro_batch_tokens,
+        temperature: config.sampling.temperature,
+        max_grad_norm: positive(config.max_grad_norm),
+        ..TrainerParams::default()
+    }
+}
+
+/// SFT's learning rate over `total` updates.
+pub fn sft_schedule(config: &SftConfig, total: u64) -> LrSchedule {
+    LrSchedule {
+        peak: config.lr,
+        warmup_steps: (config.warmup_ratio * total as f64).round() as usize,
+        total_steps: total as usize,
+        shape: schedule(config.schedule),
+        min_ratio: config.min_lr_ratio,
+    }
+}
+
+/// RL's learning rate.
+pub fn rl_schedule(config: &RlConfig) -> LrSchedule {
+    LrSchedule {
+        peak: config.lr,
+        warmup_steps: config.warmup_steps,
+        total_steps: config.steps,
+        shape: schedule(config.schedule),
+        min_ratio: 0.0,
+    }
+}
+
+/// RL's loss.
+pub fn policy_loss(config: &RlConfig) -> PolicyLossParams {
+    PolicyLossParams {
+        clip_ratio_low: config.clip_ratio_low,
+        clip_ratio_high: config.clip_ratio_high,
+        clip_ratio_c: positive(config.clip_ratio_c),
+        kl_coef: config.kl_coef,
+        kl_estimator: match config.kl_estimator {
+            ConfigKl::K1 => KlEstimator::K1,
+            ConfigKl::K2 => KlEstimator::K2,
+            ConfigKl::K3 => KlEstimator::K3,
+        },
+        entropy_coef: config.entropy_coef,
+        aggregation: match config.loss_aggregation {
+            ConfigAggregation::TokenMean => LossAggregation::TokenMean,
+            ConfigAggregation::SeqMeanTokenSum => LossAggregation::SeqMeanTokenSum,
+            ConfigAggregation::SeqMeanTokenMean => LossAggregation::SeqMeanTokenMean,
+        },
+    }
+}
+
+fn schedule(schedule: ConfigSchedule) -> Schedule {
+    match schedule {
+        ConfigSchedule::Cosine => Schedule::Cosine,
+        ConfigSchedule::Constant => Schedule::Constant,
+    }
+}
+
+/// In the config 0 turns a bound off.
+fn positive(bound: f64) -> Option<f64> {
+    (bound > 0.0).then_some(bound)
+}

@@ -1,0 +1,136 @@
+//! The numbers a step reports, under the names that dashboards of other trainers use.
+
+use std::time::Duration;
+
+use skein_core::eval::mean;
+use skein_core::reward::Reward;
+use skein_core::rl::ScoredGroup;
+
+use super::rollout::Rollouts;
+use crate::trainer::UpdateMetrics;
+
+/// Names and values of one step.
+pub type Metrics = Vec<(&'static str, f64)>;
+
+/// An SFT update's numbers.
+pub fn sft(update: &UpdateMetrics, elapsed: Duration) -> Metrics {
+    let seconds = elapsed.as_secs_f64();
+    vec![
+        ("sft/loss", update.loss),
+        ("sft/grad_norm", update.grad_norm),
+        ("sft/lr", update.lr),
+        ("sft/skipped", f64::from(u8::from(update.skipped.is_some()))),
+        ("perf/tokens_per_second", update.num_tokens as f64 / seconds),
+        ("perf/step_seconds", seconds),
+    ]
+}
+
+/// One RL step as it went.
+pub struct RlStep<'a> {
+    /// All rounds of generation, what was filtered out included.
+    pub rounds: &'a [Rollouts],
+    /// The groups trained on.
+    pub kept: &'a [ScoredGroup],
+    /// Groups whose rewards were all equal.
+    pub num_dropped: usize,
+    /// One entry per optimizer step.
+    pub updates: &'a [UpdateMetrics],
+    /// Wall time of the reference's log-probabilities.
+    pub reference: Duration,
+    /// Wall time of the updates.
+    pub update: Duration,
+    /// Wall time of the step.
+    pub total: Duration,
+}
+
+impl RlStep<'_> {
+    /// One line for people.
+    pub fn summary(&self) -> String {
+        format!(
+            "reward {:.3} answer {:.3} parsed {:.0}% kl {:.4} {:.1}s",
+            self.mean_of(|reward| reward.total),
+            self.mean_of(|reward| reward.answer),
+            100.0 * self.mean_of(parsed),
+            self.mean_update(|update| update.policy.map_or(0.0, |policy| policy.kl)),
+            self.total.as_secs_f64()
+        )
+    }
+
+    /// All numbers of the step.
+    pub fn metrics(&self) -> Metrics {
+        let sum = |of: fn(&Rollouts) -> f64| self.rounds.iter().map(of).sum::<f64>();
+        let generation = sum(|round| round.generation.as_secs_f64());
+        let num_tokens = sum(|round| round.num_tokens as f64);
+        let num_responses = self.rewards().count().max(1) as f64;
+        let policy = |of: fn(&crate::trainer::PolicyMetrics) -> f64| {
+            self.mean_update(|update| update.policy.as_ref().map_or(0.0, of))
+        };
+        let mut metrics = vec![
+            ("reward/mean", self.mean_of(|reward| reward.total)),
+            ("reward/answer", self.mean_of(|reward| reward.answer)),
+            ("reward/parse_rate", self.mean_of(parsed)),
+            ("reward/skill_accuracy", self.mean_of(Reward::skill_accuracy)),
+            ("reward/errors", sum(|round| round.errors.len() as f64)),
+            ("reward/group_variance", self.mean_variance(|reward| reward.total)),
+            ("reward/group_variance_answer", self.mean_variance(|reward| reward.answer)),
+            ("actor/pg_loss", policy(|policy| policy.pg_loss)),
+            ("actor/kl", policy(|policy| policy.kl)),
+            ("actor/approx_kl", policy(|policy| policy.approx_kl)),
+            ("actor/clip_fraction", policy(|policy| policy.clip_fraction)),
+            ("actor/clip_fraction_lower", policy(|policy| policy.clip_fraction_lower)),
+            ("actor/entropy", self.mean_update(|update| update.entropy)),
+            ("actor/grad_norm", self.mean_update(|update| update.grad_norm)),
+            ("actor/lr", self.mean_update(|update| update.lr)),
+            ("actor/updates", self.updates.len() as f64),
+            ("actor/skipped", self.updates.iter().filter(|update| update.skipped.is_some()).count() as f64),
+            ("response_length/mean", num_tokens / num_responses),
+            ("response_length/truncated", sum(|round| round.num_truncated as f64) / num_responses),
+            ("rollout/groups_kept", self.kept.len() as f64),
+            ("rollout/groups_dropped", self.num_dropped as f64),
+            ("rollout/rounds", self.rounds.len() as f64),
+            ("rollout/tokens_per_second", num_tokens / generation.max(f64::MIN_POSITIVE)),
+            ("timing_s/generate", generation),
+            ("timing_s/reward", sum(|round| round.scoring.as_secs_f64())),
+            ("timing_s/reference", self.reference.as_secs_f64()),
+            ("timing_s/update", self.update.as_secs_f64()),
+            ("perf/step_seconds", self.total.as_secs_f64()),
+        ];
+        let entropies: Vec<f64> = self.rewards().filter_map(|reward| reward.entropy).collect();
+        if let Some(entropy) = mean(&entropies) {
+            metrics.push(("reward/entropy", entropy));
+            metrics.push(("reward/group_variance_entropy", self.mean_variance(|r| r.entropy.unwrap_or(0.0))));
+            let out_of_bank = self.mean_of(|reward| reward.num_out_of_bank.unwrap_or(0) as f64);
+            metrics.push(("reward/out_of_bank", out_of_bank));
+        }
+        metrics
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &ScoredGroup> {
+        self.rounds.iter().flat_map(|round| &round.groups)
+    }
+
+    fn rewards(&self) -> impl Iterator<Item = &Reward> {
+        self.groups().flat_map(|group| group.rollouts.iter().map(|rollout| &rollout.reward))
+    }
+
+    fn mean_of(&self, of: impl Fn(&Reward) -> f64) -> f64 {
+        average(self.rewards().map(of))
+    }
+
+    fn mean_variance(&self, of: impl Fn(&Reward) -> f64) -> f64 {
+        average(self.groups().map(|group| group.variance(&of)))
+    }
+
+    fn mean_update(&self, of: impl Fn(&UpdateMetrics) -> f64) -> f64 {
+        average(self.updates.iter().map(of))
+    }
+}
+
+/// The mean, 0 over nothing: a step without an update has an entropy of 0 in its metrics, not a gap.
+fn average(values: impl Iterator<Item = f64>) -> f64 {
+    mean(&values.collect::<Vec<_>>()).unwrap_or(0.0)
+}
+
+fn parsed(reward: &Reward) -> f64 {
+    f64::from(u8::from(reward.malformed.is_none()))
+}

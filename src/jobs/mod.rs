@@ -1,0 +1,53 @@
+//! The loops: what a run does from its first stage to its last.
+//!
+//! Only this module knows an algorithm from end to end. Each stage reads top to bottom in a file of its own; engine,
+//! trainer and rewards do not know of each other.
+
+pub mod data;
+pub mod entropy;
+pub mod eval;
+mod interrupt;
+mod loaded;
+mod logprob_check;
+mod mapping;
+mod metrics;
+mod progress;
+pub mod rl;
+pub mod rollout;
+mod run_dir;
+mod session;
+pub mod sft;
+mod state;
+
+use std::path::Path;
+
+use anyhow::Result;
+use skein_core::config::{Config, Stage};
+
+pub use interrupt::{EXIT_INTERRUPTED, Interrupt};
+pub use loaded::LoadedModel;
+pub use progress::{Progress, clock};
+pub use run_dir::Resume;
+pub use session::Session;
+pub use state::{Learned, RunState, StageEnd};
+
+/// Runs the stages of `config` in `out`, from the beginning or from where a resumed run stands.
+///
+/// # Errors
+/// What opening the run or a stage reports.
+pub fn train(config: Config, out: &Path, resume: &Resume) -> Result<StageEnd> {
+    let stages = config.stages.clone();
+    let (mut session, mut state) = Session::open(config, out, resume)?;
+    while let Some(stage) = stages.get(state.stage) {
+        let end = match stage {
+            Stage::Sft => sft::run(&mut session, &mut state)?,
+            Stage::Rl => rl::run(&mut session, &mut state)?,
+            Stage::Eval => eval::run(&mut session, &state)?,
+        };
+        if end == StageEnd::Interrupted {
+            return Ok(end);
+        }
+        state.enter_next_stage();
+    }
+    Ok(StageEnd::Finished)
+}

@@ -1,0 +1,199 @@
+//! GRPO with decoupled clipping and dynamic sampling (DAPO, arXiv:2503.14476) under the skill-entropy reward.
+//!
+//! One step: sample prompts, generate a group of completions for each, reward them, keep the groups whose rewards
+//! differ, and update on their advantages. Old log-probabilities are the sampler's own; nothing is decoded and encoded
+//! again. Every prompt is drawn once per epoch, and what became of it is decided at the end of a round, by prompt order.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use skein_core::config::{AtBound, RlConfig};
+use skein_core::rl::{ScoredGroup, filter_groups};
+use skein_core::task::{CrossSkillTask, PromptSampler};
+
+use super::data::load_tasks;
+use super::metrics::RlStep;
+use super::progress::Progress;
+use super::rollout::{RolloutRequest, Rollouts, rollouts};
+use super::session::Session;
+use super::state::{Learned, RunState, StageEnd};
+use super::{logprob_check, mapping};
+use crate::engine::{DrawOrigin, Engine};
+use crate::trainer::{ReferenceModel, Trainer, TrainingCompletion, TrainingGroup, UpdateMetrics};
+
+/// The tasks of the stage and their encoded prompts.
+struct Prompts {
+    tasks: Vec<CrossSkillTask>,
+    ids: Vec<Vec<u32>>,
+    order: PromptSampler,
+}
+
+/// What one step trains on, and what it took to get it.
+struct Batch {
+    groups: Vec<ScoredGroup>,
+    rounds: Vec<Rollouts>,
+    num_dropped: usize,
+}
+
+/// Runs the stage from where `state` stands.
+///
+/// # Errors
+/// When rollout and training log-probabilities disagree, a batch cannot be filled under `at_bound = "stop"`, a
+/// checkpoint cannot be written, or too many updates in a row are not finite.
+pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
+    let config = session.config.rl.clone();
+    let model = session.model.clone();
+    let mut prompts = load_prompts(session, &config, state)?;
+    let reference = session.reference(&config, state)?;
+    let mut engine = session.engine(model.as_ref())?;
+    let mut trainer = Trainer::new(model.as_ref(), mapping::rl_optimizer(&config), mapping::rl_trainer(&config));
+    session.restore_optimizer(&mut trainer)?;
+    logprob_check::run(session, &mut engine, &trainer, &config, &prompts.ids)?;
+    let schedule = mapping::rl_schedule(&config);
+    let total = config.steps as u64;
+    let mut progress = Progress::new("rl", total, state.stage_step);
+
+    while state.stage_step < total {
+        let started = Instant::now();
+        let batch = collect_batch(session, state, &config, &mut engine, &mut prompts)?;
+        let mut training = with_advantages(&batch.groups, &prompts.ids, &config);
+        let reference_time = score_reference(reference.as_ref(), &mut training)?;
+
+        let updating = Instant::now();
+        let lr = schedule.at(state.stage_step as usize);
+        let updates = update(&mut trainer, &training, &config, lr)?;
+        state.prompts = prompts.order.position();
+        state.rl_updates += updates.len() as u64;
+        state.count_update(Learned::Rl);
+        let skipped = updates.iter().find_map(|update| update.skipped);
+        session.guard_skips(state, &trainer, skipped, config.max_skipped_steps)?;
+
+        let step = RlStep {
+            rounds: &batch.rounds,
+            kept: &batch.groups,
+            num_dropped: batch.num_dropped,
+            updates: &updates,
+            reference: reference_time,
+            update: updating.elapsed(),
+            total: started.elapsed(),
+        };
+        progress.update(state.stage_step, &step.summary());
+        session.metrics.write(state.step, &step.metrics())?;
+        session.dump_rollouts(state, &prompts.tasks, &batch.rounds)?;
+        if session.interrupt.requested() {
+            session.save(state, &trainer)?;
+            return Ok(StageEnd::Interrupted);
+        }
+        if session.is_due(state.stage_step, config.eval_every) && state.stage_step < total {
+            super::eval::run(session, state)?;
+        }
+        if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
+            session.save(state, &trainer)?;
+        }
+    }
+    session.finish_training(state, &trainer, "rl")?;
+    Ok(StageEnd::Finished)
+}
+
+fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Result<Prompts> {
+    let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
+    let tasks = load_tasks(source)?;
+    session.check_tasks(&tasks)?;
+    let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens)?;
+    let order = PromptSampler::new(tasks.len(), session.config.seed, state.prompts)?;
+    Ok(Prompts { tasks, ids, order })
+}
+
+/// Rounds of generation until `batch_size` groups have something to teach, or the bound is reached.
+///
+/// Each round asks for as many prompts as groups are missing, so no accepted group is ever left over.
+fn collect_batch(
+    session: &Session,
+    state: &mut RunState,
+    config: &RlConfig,
+    engine: &mut Engine<'_>,
+    prompts: &mut Prompts,
+) -> Result<Batch> {
+    let mut batch = Batch { groups: Vec::new(), rounds: Vec::new(), num_dropped: 0 };
+    while batch.groups.len() < config.batch_size && batch.rounds.len() < config.max_rounds {
+        let first = prompts.order.position();
+        let wanted = prompts.order.next_batch(config.batch_size - batch.groups.len());
+        let round = rollouts(
+            engine,
+            &session.tokenizer,
+            &session.rewards,
+            &RolloutRequest {
+                prompts: wanted.iter().map(|&i| (i, &prompts.tasks[i], prompts.ids[i].as_slice())).collect(),
+                num_samples: config.group_size,
+                sampling: &config.sampling,
+                origin: DrawOrigin { seed: session.config.seed, step: first as u32, prompt: 0 },
+            },
+        )?;
+        state.rollouts += (wanted.len() * config.group_size) as u64;
+        let groups = round.groups.clone();
+        batch.rounds.push(round);
+        if !config.filter {
+            batch.groups.extend(groups);
+            continue;
+        }
+        let outcome = filter_groups(groups, config.filter_metric);
+        batch.num_dropped += outcome.dropped.len();
+        batch.groups.extend(outcome.kept);
+    }
+    if batch.groups.len() < config.batch_size && config.at_bound == AtBound::Stop {
+        bail!(
+            "dynamic sampling stopped after rl.max_rounds = {} rounds: {} of {} groups have rewards that differ, {} were \
+             dropped because all their rewards are equal. The tasks are too easy or too hard for this model; raise \
+             rl.max_rounds, change the tasks, or set rl.at_bound = \"train\" to go on with fewer groups",
+            config.max_rounds,
+            batch.groups.len(),
+            config.batch_size,
+            batch.num_dropped
+        );
+    }
+    Ok(batch)
+}
+
+fn with_advantages(groups: &[ScoredGroup], prompt_ids: &[Vec<u32>], config: &RlConfig) -> Vec<TrainingGroup> {
+    groups
+        .iter()
+        .map(|group| TrainingGroup {
+            prompt_ids: prompt_ids[group.prompt].clone(),
+            completions: group
+                .rollouts
+                .iter()
+                .zip(group.advantages(config.advantage))
+                .map(|(rollout, advantage)| TrainingCompletion {
+                    token_ids: rollout.completion.token_ids.clone(),
+                    loss_mask: None,
+                    old_logprobs: rollout.completion.logprobs.clone(),
+                    ref_logprobs: None,
+                    advantage: advantage as f32,
+                })
+                .collect(),
+        })
+        .collect()
+}
+
+fn score_reference(reference: Option<&ReferenceModel>, groups: &mut [TrainingGroup]) -> Result<Duration> {
+    let started = Instant::now();
+    if let Some(reference) = reference {
+        reference.score(groups)?;
+    }
+    Ok(started.elapsed())
+}
+
+/// One update per mini-batch of prompts; old and reference log-probabilities stay fixed through all of them.
+fn update(
+    trainer: &mut Trainer<'_>,
+    groups: &[TrainingGroup],
+    config: &RlConfig,
+    lr: f64,
+) -> Result<Vec<UpdateMetrics>> {
+    let loss = mapping::policy_loss(config);
+    let per_update = if config.mini_batch_size == 0 { groups.len().max(1) } else { config.mini_batch_size };
+    // A step whose groups all had equal rewards still counts, as an update with nothing to train.
+    let batches: Vec<&[TrainingGroup]> =
+        if groups.is_empty() { vec![groups] } else { groups.chunks(per_update).collect() };
+    batches.into_iter().map(|batch| Ok(trainer.policy_update(batch, &loss, lr)?)).collect()
+}

@@ -1,0 +1,194 @@
+//! The directory of one run: who owns it, its resolved config and the environment it ran in.
+//!
+//! A directory belongs to one run. It is never shared, and never taken over silently: another run's
+//! directory is refused, and resuming with a config that would change the training is refused too.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::cli::UsageError;
+
+/// Settings that may differ when a run goes on: they say how long, how often and where to look, not what is learned.
+const MAY_CHANGE: &[&str] = &[
+    "rl.steps",
+    "rl.save_every",
+    "rl.eval_every",
+    "sft.save_every",
+    "sft.log_every",
+    "rl.max_skipped_steps",
+    "checkpoint",
+    "logging",
+    "rollout",
+    "eval",
+];
+
+/// What `--resume` asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resume {
+    /// Start anew; a directory that holds a run is refused.
+    Off,
+    /// Go on from the newest whole checkpoint of the run, or start if there is none.
+    Auto,
+    /// Go on from this checkpoint directory.
+    Path(PathBuf),
+}
+
+impl std::str::FromStr for Resume {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "off" => Self::Off,
+            "auto" => Self::Auto,
+            path => Self::Path(path.into()),
+        })
+    }
+}
+
+/// An opened run directory.
+#[derive(Debug, Clone)]
+pub struct RunDir {
+    root: PathBuf,
+}
+
+impl RunDir {
+    /// Creates the directory for a run with this resolved config, or reopens it when resuming.
+    ///
+    /// # Errors
+    /// [`UsageError`] when the directory holds another run or something that is not a run; I/O errors with the path.
+    pub fn open(root: &Path, config: &str, resume: &Resume) -> Result<Self> {
+        let run = Self { root: root.to_owned() };
+        let config_path = root.join("config.toml");
+        if config_path.is_file() {
+            if *resume == Resume::Off {
+                return Err(UsageError(format!(
+                    "{} already holds a run: pass --resume auto to go on with it, or choose another --out",
+                    root.display()
+                ))
+                .into());
+            }
+            let before =
+                fs::read_to_string(&config_path).with_context(|| format!("reading {}", config_path.display()))?;
+            refuse_other_training(&before, config, &config_path)?;
+        } else if root.is_dir() && fs::read_dir(root).context("reading the output directory")?.next().is_some() {
+            return Err(UsageError(format!(
+                "{} is not empty and holds no run (no config.toml): choose another --out",
+                root.display()
+            ))
+            .into());
+        }
+        for folder in [root.to_owned(), root.join("rollouts"), root.join("eval")] {
+            fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        }
+        fs::write(&config_path, config).with_context(|| format!("writing {}", config_path.display()))?;
+        Ok(run)
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Sampled rollouts of one step.
+    pub fn rollouts_path(&self, step: u64) -> PathBuf {
+        self.root.join(format!("rollouts/step_{step:06}.jsonl"))
+    }
+
+    /// Records what produced the run: command, versions, host, seed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_environment(&self, seed: u64) -> Result<()> {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        let environment = json!({
+            "skein": env!("CARGO_PKG_VERSION"),
+            "git_revision": env!("SKEIN_GIT_REVISION"),
+            "libtorch": env!("SKEIN_LIBTORCH_VERSION"),
+            "command": std::env::args().collect::<Vec<_>>(),
+            "host": fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim(),
+            "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+            "threads": tch::get_num_threads(),
+            "cuda": tch::Cuda::is_available(),
+            "seed": seed,
+            "started_unix_s": started,
+        });
+        let path = self.root.join("environment.json");
+        fs::write(&path, format!("{environment:#}\n")).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+fn refuse_other_training(before: &str, now: &str, path: &Path) -> Result<()> {
+    let parse = |text: &str| {
+        text.parse::<toml::Table>().with_context(|| format!("{} is not the TOML that a run writes", path.display()))
+    };
+    let differences = differing_keys("", &toml::Value::Table(parse(before)?), &toml::Value::Table(parse(now)?));
+    let training: Vec<_> = differences.into_iter().filter(|key| !may_change(key)).collect();
+    if training.is_empty() {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "{} was made with other settings for: {}. A run goes on with its own config; use another --out for a new one",
+        path.display(),
+        training.join(", ")
+    ))
+    .into())
+}
+
+fn may_change(key: &str) -> bool {
+    MAY_CHANGE.iter().any(|open| key == *open || key.strip_prefix(open).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn differing_keys(prefix: &str, before: &toml::Value, now: &toml::Value) -> Vec<String> {
+    let (toml::Value::Table(before), toml::Value::Table(now)) = (before, now) else {
+        return if before == now { Vec::new() } else { vec![prefix.to_owned()] };
+    };
+    let keys: std::collections::BTreeSet<_> = before.keys().chain(now.keys()).collect();
+    keys.into_iter()
+        .flat_map(|key| {
+            let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            match (before.get(key), now.get(key)) {
+                (Some(before), Some(now)) => differing_keys(&path, before, now),
+                _ => vec![path],
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_runs_directory_is_refused_unless_resuming() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("run");
+        RunDir::open(&root, "seed = 1\n", &Resume::Off).unwrap();
+        let refused = RunDir::open(&root, "seed = 1\n", &Resume::Off).unwrap_err();
+        assert!(refused.is::<UsageError>() && refused.to_string().contains("--resume auto"), "{refused}");
+        RunDir::open(&root, "seed = 1\n", &Resume::Auto).unwrap();
+        let other = RunDir::open(&root, "seed = 2\n", &Resume::Auto).unwrap_err().to_string();
+        assert!(other.contains("seed"), "{other}");
+    }
+
+    #[test]
+    fn a_longer_run_may_go_on_but_not_a_different_one() {
+        let before = "seed = 1\n[rl]\nsteps = 5\nlr = 1e-6\n";
+        let path = Path::new("config.toml");
+        refuse_other_training(before, "seed = 1\n[rl]\nsteps = 9\nlr = 1e-6\n", path).unwrap();
+        let error = refuse_other_training(before, "seed = 1\n[rl]\nsteps = 5\nlr = 2e-6\n", path).unwrap_err();
+        assert!(error.to_string().contains("rl.lr"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_of_something_else_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.txt"), "do not touch").unwrap();
+        let refused = RunDir::open(folder.path(), "seed = 1\n", &Resume::Auto).unwrap_err();
+        assert!(refused.to_string().contains("not empty"), "{refused}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

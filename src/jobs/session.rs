@@ -1,0 +1,360 @@
+//! What every stage of a run works with: the model, its tokenizer, the reward, and where results go.
+//!
+//! A session loads and saves; it never decides what is trained. World size 1 here.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use skein_core::config::{Config, Dtype, RlConfig, Stage};
+use skein_core::reward::matcher::SkillMatcher;
+use skein_core::reward::{RewardContext, RewardRule};
+use skein_core::skill::{Bank, EntropyTable};
+use skein_core::task::CrossSkillTask;
+use skein_io::chat::ChatTemplate;
+use skein_io::hub::Hub;
+use skein_io::jsonl::write_jsonl;
+use skein_io::metrics::{MetricsOptions, MetricsWriter};
+use skein_io::tokenizer::Tokenizer;
+use tch::{Device, Kind};
+
+use super::data::{PromptEncoder, domains_of};
+use super::interrupt::Interrupt;
+use super::loaded::chat_template;
+use super::mapping;
+use super::rollout::Rollouts;
+use super::run_dir::{Resume, RunDir};
+use super::state::RunState;
+use crate::checkpoint::{
+    CheckpointManager, Loaded, Pretrained, SaveOptions, TokenIds, TrainState, init_model, load_checkpoint, load_model,
+    save_model,
+};
+use crate::cli::UsageError;
+use crate::engine::{Engine, EngineConfig};
+use crate::models::CausalLm;
+use crate::optim::AdamWState;
+use crate::trainer::{ReferenceModel, SkipReason, Trainer};
+
+/// An open run.
+pub struct Session {
+    /// The resolved config.
+    pub config: Config,
+    /// The policy. Engine and trainer share these weights.
+    pub model: Rc<dyn CausalLm>,
+    /// Its tokenizer.
+    pub tokenizer: Tokenizer,
+    /// Its chat template, where it has one.
+    pub template: Option<ChatTemplate>,
+    /// Scores responses.
+    pub rewards: RewardContext,
+    /// Step metrics.
+    pub metrics: MetricsWriter,
+    /// The run's directory.
+    pub run: RunDir,
+    /// Ctrl-C.
+    pub interrupt: Interrupt,
+    checkpoints: CheckpointManager,
+    config_json: Map<String, Value>,
+    /// Where the tokenizer files are copied from.
+    assets: PathBuf,
+    /// Moments of a stage that was resumed midway, until its trainer takes them.
+    moments: Option<AdamWState>,
+}
+
+/// What a checkpoint's `trainer/state.json` holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedState {
+    run: RunState,
+    optimizer_step: i64,
+}
+
+impl Session {
+    /// Opens the run directory, loads or resumes the model and everything around it.
+    ///
+    /// # Errors
+    /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
+    pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<(Self, RunState)> {
+        let run = RunDir::open(out, &config.to_toml(), resume)?;
+        run.write_environment(config.seed)?;
+        let checkpoints = CheckpointManager::new(run.root(), config.checkpoint.keep_last)?;
+        let resumed = match resume {
+            Resume::Off => None,
+            Resume::Auto => checkpoints.load_latest()?,
+            Resume::Path(dir) => Some(load_checkpoint(dir).map_err(|error| UsageError(error.to_string()))?),
+        };
+        let start = start_model(&config, resumed.as_ref().map(|loaded| loaded.dir.as_path()))?;
+        let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), saved_state)?;
+        let tokenizer = Tokenizer::load(&start.assets)?;
+        refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
+        let files = MetricsOptions { csv: config.logging.csv, tensorboard: config.logging.tensorboard };
+        let metrics = match resume {
+            Resume::Off => MetricsWriter::create(run.root(), files)?,
+            Resume::Auto | Resume::Path(_) => MetricsWriter::resume(run.root(), files, state.step)?,
+        };
+        let session = Self {
+            template: chat_template(&start.assets)?,
+            rewards: reward_context(&config)?,
+            model: Rc::from(start.pretrained.model),
+            config_json: start.pretrained.config_json,
+            assets: start.assets,
+            moments,
+            interrupt: Interrupt::install()?,
+            config,
+            tokenizer,
+            metrics,
+            run,
+            checkpoints,
+        };
+        Ok((session, state))
+    }
+
+    /// An encoder of the run's prompts for `tasks`.
+    ///
+    /// # Errors
+    /// When the config asks for a chat template that the model lacks.
+    pub fn encoder(&self, tasks: &[CrossSkillTask]) -> Result<PromptEncoder<'_>> {
+        PromptEncoder::new(&self.tokenizer, self.template.as_ref(), &self.config.prompt, domains_of(tasks))
+    }
+
+    /// A generation engine over the session's weights.
+    ///
+    /// # Errors
+    /// When its cache cannot be allocated.
+    pub fn engine<'m>(&self, model: &'m dyn CausalLm) -> Result<Engine<'m>> {
+        let rollout = &self.config.rollout;
+        let config = EngineConfig {
+            cache_tokens: match rollout.cache_tokens {
+                0 => affordable_cache_tokens(model, rollout.max_sequences),
+                tokens => tokens,
+            },
+            max_sequences: rollout.max_sequences,
+            max_step_tokens: EngineConfig::default().max_step_tokens.max(rollout.max_sequences),
+        };
+        Ok(Engine::new(model, config)?)
+    }
+
+    /// The policy as it was when the RL stage began, or nothing where the loss has no KL term.
+    ///
+    /// On a resumed run it comes from the checkpoint that the stage began with, never from the resumed weights.
+    ///
+    /// # Errors
+    /// When that checkpoint cannot be read.
+    pub fn reference(&self, config: &RlConfig, state: &RunState) -> Result<Option<ReferenceModel>> {
+        let params = mapping::rl_trainer(config);
+        if config.kl_coef == 0.0 {
+            return Ok(None);
+        }
+        if state.stage_step == 0 {
+            return Ok(Some(ReferenceModel::copy_of(self.model.as_ref(), params)));
+        }
+        let start = match state.stage_start {
+            0 => start_model(&self.config, None)?.pretrained,
+            step => load_model(&self.checkpoints.step_dir(step), kind(&self.config), Device::Cpu)
+                .context("loading the reference model: the checkpoint its stage began with")?,
+        };
+        Ok(Some(ReferenceModel::new(start.model, params)))
+    }
+
+    /// Gives a resumed stage's moments to its trainer; a stage that starts anew starts with none.
+    ///
+    /// # Errors
+    /// When the saved moments belong to another model.
+    pub fn restore_optimizer(&mut self, trainer: &mut Trainer<'_>) -> Result<()> {
+        if let Some(moments) = self.moments.take() {
+            trainer.optimizer_mut().load_state(&moments)?;
+        }
+        Ok(())
+    }
+
+    /// That every task can be scored, before any of it is generated.
+    ///
+    /// # Errors
+    /// The first task whose gold answers or skills cannot be scored.
+    pub fn check_tasks(&self, tasks: &[CrossSkillTask]) -> Result<()> {
+        for task in tasks {
+            self.rewards.check_task(task).map_err(|error| UsageError(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether something that happens every `every` steps (0: never) happens after `step`.
+    pub fn is_due(&self, step: u64, every: usize) -> bool {
+        every > 0 && step.is_multiple_of(every as u64)
+    }
+
+    /// Counts an update that was skipped for a number that is not finite.
+    ///
+    /// # Errors
+    /// After `bound` of them in a row; the state is saved first.
+    pub fn guard_skips(
+        &self,
+        state: &mut RunState,
+        trainer: &Trainer<'_>,
+        skipped: Option<SkipReason>,
+        bound: usize,
+    ) -> Result<()> {
+        let Some(reason) = skipped.filter(|reason| *reason != SkipReason::NothingToTrain) else {
+            state.skipped_in_a_row = 0;
+            return Ok(());
+        };
+        state.skipped_in_a_row += 1;
+        tracing::warn!(step = state.step, "update skipped, weights unchanged: {reason}");
+        if state.skipped_in_a_row <= bound {
+            return Ok(());
+        }
+        let saved = self.save(state, trainer)?;
+        bail!(
+            "{} updates in a row were skipped ({reason}); the last good weights are in {}. Lower the learning rate or \
+             look at the batch",
+            state.skipped_in_a_row,
+            saved.display()
+        );
+    }
+
+    /// Writes a checkpoint of the run as it stands.
+    ///
+    /// # Errors
+    /// When it cannot be written; earlier checkpoints are untouched then.
+    pub fn save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<PathBuf> {
+        let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
+        let saved = SavedState { run: state.clone(), optimizer_step };
+        let train_state = TrainState { tensors, state: serde_json::to_value(saved)? };
+        let options = SaveOptions {
+            kind: Kind::Float,
+            max_shard_bytes: SaveOptions::MAX_SHARD_BYTES,
+            assets_from: Some(&self.assets),
+        };
+        let write = |dir: &Path| save_model(dir, self.model.as_ref(), &self.config_json, options);
+        Ok(self.checkpoints.save(state.step, write, &train_state)?)
+    }
+
+    /// Writes some of a step's rollouts where the config asks for it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn dump_rollouts(&self, state: &RunState, tasks: &[CrossSkillTask], rounds: &[Rollouts]) -> Result<()> {
+        if !self.is_due(state.step, self.config.logging.rollouts_every) {
+            return Ok(());
+        }
+        let all = rounds.iter().flat_map(|round| round.records(tasks));
+        Ok(write_jsonl(&self.run.rollouts_path(state.step), all.take(self.config.logging.rollouts_per_step))?)
+    }
+
+    /// Ends a training stage: its last checkpoint is kept for good under `name`, and a resumed run goes on after it.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be written.
+    pub fn finish_training(&self, state: &RunState, trainer: &Trainer<'_>, name: &str) -> Result<()> {
+        self.checkpoints.pin(state.step, name)?;
+        let mut next = state.clone();
+        next.enter_next_stage();
+        self.save(&next, trainer).map(drop)
+    }
+}
+
+/// A quarter of the memory that is free now, but no more than all sequences can fill.
+pub(super) fn affordable_cache_tokens(model: &dyn CausalLm, max_sequences: usize) -> usize {
+    const SHARE: usize = 4;
+    const ASSUMED_FREE_KIB: usize = 4 << 20;
+    let shapes = model.config();
+    let bytes_per_token =
+        2 * size_of::<f32>() * shapes.num_hidden_layers * (shapes.num_key_value_heads * shapes.head_dim) as usize;
+    let free_kib = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok())
+        })
+        .unwrap_or(ASSUMED_FREE_KIB);
+    let affordable = free_kib * 1024 / SHARE / bytes_per_token;
+    affordable.clamp(1, max_sequences.saturating_mul(shapes.max_position_embeddings))
+}
+
+struct StartModel {
+    pretrained: Pretrained,
+    assets: PathBuf,
+}
+
+/// The weights a run starts or goes on from.
+fn start_model(config: &Config, resumed: Option<&Path>) -> Result<StartModel> {
+    let kind = kind(config);
+    if let Some(dir) = resumed {
+        return Ok(StartModel { pretrained: load_model(dir, kind, Device::Cpu)?, assets: dir.to_owned() });
+    }
+    if !config.model.path.is_empty() {
+        let dir = Hub::from_env().resolve(&config.model.path, None).map_err(|error| UsageError(error.to_string()))?;
+        let pretrained = load_model(&dir, kind, Device::Cpu).map_err(|error| UsageError(error.to_string()))?;
+        return Ok(StartModel { pretrained, assets: dir });
+    }
+    let scratch = config.model.scratch.as_ref().expect("a checked config has model.path or model.scratch");
+    let tokenizer = Tokenizer::load(&scratch.tokenizer).map_err(|error| UsageError(error.to_string()))?;
+    let ids = TokenIds {
+        vocab_size: tokenizer.vocab_size(),
+        eos: tokenizer.special().stop_ids.clone(),
+        pad: tokenizer.special().pad_id,
+    };
+    let pretrained = init_model(scratch, &ids, config.seed, (kind, Device::Cpu))?;
+    Ok(StartModel { pretrained, assets: scratch.tokenizer.clone() })
+}
+
+fn saved_state(loaded: Loaded) -> Result<(RunState, Option<AdamWState>)> {
+    let SavedState { run, optimizer_step: step } = serde_json::from_value(loaded.train_state.state)
+        .with_context(|| format!("{} holds no state of a run", loaded.dir.display()))?;
+    // A stage that has not begun starts with moments of its own.
+    let moments = (run.stage_step > 0).then_some(AdamWState { step, tensors: loaded.train_state.tensors });
+    Ok((run, moments))
+}
+
+fn kind(config: &Config) -> Kind {
+    match config.model.dtype {
+        Dtype::F32 => Kind::Float,
+        Dtype::Bf16 => Kind::BFloat16,
+    }
+}
+
+pub(super) fn refuse_large_tokenizer(tokenizer: &Tokenizer, model: &dyn CausalLm, dir: &Path) -> Result<()> {
+    let (ids, rows) = (tokenizer.vocab_size(), model.config().vocab_size as usize);
+    if ids > rows {
+        let problem = format!(
+            "{}: the tokenizer has {ids} ids, the model's embedding {rows} rows; they do not belong together",
+            dir.display()
+        );
+        return Err(UsageError(problem).into());
+    }
+    Ok(())
+}
+
+fn reward_context(config: &Config) -> Result<RewardContext> {
+    let section = &config.reward;
+    if section.lambda_ent == 0.0 {
+        return Ok(RewardContext::answer_only(section.step_count));
+    }
+    let table = match &section.entropy_table {
+        Some(path) => EntropyTable::load(path).map_err(|error| UsageError(error.to_string()))?,
+        None => EntropyTable::embedded(),
+    };
+    let trains = config.stages.contains(&Stage::Rl);
+    if trains && table.spread()?.is_flat() && !section.allow_flat_table {
+        let problem = "the entropy table is flat: its cells differ by less than their standard errors, so the \
+                       skill-entropy reward would teach nothing. Estimate it with more instances or another reference \
+                       model, or set reward.allow_flat_table = true";
+        return Err(UsageError(problem.into()).into());
+    }
+    let rule = RewardRule {
+        lambda_ans: section.lambda_ans,
+        lambda_ent: section.lambda_ent,
+        entropy_form: section.entropy_form,
+        entropy_scale: section.entropy_scale,
+        step_count: section.step_count,
+    };
+    let context = match &section.skill_bank {
+        None => RewardContext::with_table(rule, &table),
+        Some(path) => {
+            let bank = Bank::load(path).map_err(|error| UsageError(error.to_string()))?;
+            RewardContext::with_matcher(rule, &table, SkillMatcher::exact(bank), &table.skills())
+        }
+    };
+    context.map_err(|error| UsageError(error.to_string()).into())
+}

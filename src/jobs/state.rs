@@ -1,0 +1,69 @@
+//! Where a run stands: everything besides weights and moments that a resumed run needs.
+//!
+//! Random draws are functions of (seed, step, prompt, sample, token), so counters are enough; no generator is saved.
+
+use serde::{Deserialize, Serialize};
+
+/// Counters of one run, written into every checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunState {
+    /// Updates over all stages; names the checkpoints.
+    pub step: u64,
+    /// Index of the stage in the config's list.
+    pub stage: usize,
+    /// Updates finished in this stage.
+    pub stage_step: u64,
+    /// The run's step at which this stage began: the reference model's checkpoint.
+    pub stage_start: u64,
+    /// Prompts or examples this stage has consumed.
+    pub prompts: u64,
+    /// Completions sampled for training.
+    pub rollouts: u64,
+    /// RL updates.
+    pub rl_updates: u64,
+    /// Updates skipped since the last good one, for a loss or gradient that was not finite.
+    pub skipped_in_a_row: usize,
+    /// What the weights last learned from; names evaluations.
+    pub learned: Learned,
+}
+
+/// The last training the weights went through in this run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Learned {
+    /// None yet.
+    #[default]
+    Nothing,
+    /// SFT.
+    Sft,
+    /// RL.
+    Rl,
+}
+
+impl RunState {
+    /// Moves to the next stage.
+    pub fn enter_next_stage(&mut self) {
+        self.stage += 1;
+        self.stage_step = 0;
+        self.stage_start = self.step;
+        self.prompts = 0;
+        self.skipped_in_a_row = 0;
+    }
+
+    /// Counts one update, whether it was applied or skipped.
+    pub fn count_update(&mut self, learned: Learned) {
+        self.step += 1;
+        self.stage_step += 1;
+        self.learned = learned;
+    }
+}
+
+/// How a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageEnd {
+    /// It did all it was asked to.
+    Finished,
+    /// Someone asked the run to stop; its checkpoint is written.
+    Interrupted,
+}

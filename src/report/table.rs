@@ -1,0 +1,96 @@
+//! The comparison of arms: scores with 95 % intervals and differences within tasks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use skein_core::eval::{EvalSummary, IntervalMethod, MeanEstimate, paired_difference, render_table};
+
+use crate::jobs::eval::{Evaluation, read_evaluations};
+
+/// One arm: its last evaluation over all runs given.
+pub struct Arm {
+    /// The run it comes from.
+    pub run: PathBuf,
+    /// Its evaluation.
+    pub evaluation: Evaluation,
+}
+
+/// The arms of some runs, in the order of the runs. An arm that occurs again (the base model, say) is taken once; the
+/// last evaluation of a run's own arm counts.
+///
+/// # Errors
+/// When a run holds no evaluation.
+pub fn collect_arms(runs: &[PathBuf]) -> Result<Vec<Arm>> {
+    let mut arms: Vec<Arm> = Vec::new();
+    for run in runs {
+        for evaluation in read_evaluations(run)? {
+            match arms.iter_mut().find(|arm| arm.evaluation.arm == evaluation.arm) {
+                None => arms.push(Arm { run: run.clone(), evaluation }),
+                Some(known) if known.run == *run => known.evaluation = evaluation,
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(arms)
+}
+
+/// The table as text, with what it may and may not be read as.
+pub fn render(arms: &[Arm]) -> String {
+    let header = [&["arm"], EvalSummary::HEADER.as_slice(), &["rollouts", "RL updates"]].concat();
+    let rows: Vec<Vec<String>> = arms
+        .iter()
+        .map(|arm| {
+            let evaluation = &arm.evaluation;
+            let mut row = vec![evaluation.arm.clone()];
+            row.extend(evaluation.summary.cells());
+            row.push(evaluation.rollouts.to_string());
+            row.push(evaluation.rl_updates.to_string());
+            row
+        })
+        .collect();
+    let mut text = render_table(&header, &rows);
+    if let Some(first) = arms.first() {
+        let evaluation = &first.evaluation;
+        text += &format!(
+            "\n{} held-out tasks, {} samples each; ± is half of a 95 % interval, tasks are the unit.\n",
+            evaluation.tasks.len(),
+            evaluation.samples
+        );
+    }
+    for (a, b, difference) in differences(arms) {
+        text += &format!("{b} − {a}: {difference}{}\n", verdict(&difference));
+    }
+    text
+}
+
+/// Differences between neighbouring arms and between the last two, over the tasks both answered.
+fn differences(arms: &[Arm]) -> Vec<(&str, &str, MeanEstimate)> {
+    let scores = |arm: &Arm| -> BTreeMap<String, f64> {
+        arm.evaluation.tasks.iter().map(|task| (task.id.clone(), task.score)).collect()
+    };
+    let mut found = Vec::new();
+    for (later, b) in arms.iter().enumerate() {
+        for a in &arms[..later] {
+            let (of_a, of_b) = (scores(a), scores(b));
+            let (first, second): (Vec<f64>, Vec<f64>) =
+                of_a.iter().filter_map(|(id, score)| Some((*score, *of_b.get(id)?))).unzip();
+            if let Some(difference) = paired_difference(&first, &second, IntervalMethod::Normal) {
+                found.push((a.evaluation.arm.as_str(), b.evaluation.arm.as_str(), difference));
+            }
+        }
+    }
+    found
+}
+
+fn verdict(difference: &MeanEstimate) -> &'static str {
+    match difference.interval {
+        Some((low, high)) if low > 0.0 || high < 0.0 => "",
+        _ => "  (no difference shown: the interval holds 0)",
+    }
+}
+
+/// A run's name for legends: its directory's.
+pub(super) fn run_name(run: &Path) -> String {
+    run.file_name().map_or_else(|| run.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
