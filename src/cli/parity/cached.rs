@@ -4,7 +4,7 @@ use anyhow::Result;
 use skein_core::types::SamplingParams;
 use tch::Kind;
 
-use super::comparison::{Comparison, LOGIT_TOLERANCE, TOKEN_TOLERANCE, larger, max_abs};
+use super::comparison::{Comparison, LOGPROB_TOLERANCE, TOKEN_TOLERANCE, larger, max_abs};
 use super::reference::Reference;
 use crate::checkpoint::Pretrained;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Hooks, Request};
@@ -41,8 +41,8 @@ pub(super) fn compare(
             }
         }
         let mut section = comparison.section("cached", layout);
-        section.add("logits", worst_logit, LOGIT_TOLERANCE);
-        section.add("token_logprobs", worst_logprob, LOGIT_TOLERANCE);
+        section.add("logits", worst_logit, reference.logit_tolerance());
+        section.add("token_logprobs", worst_logprob, LOGPROB_TOLERANCE);
     }
 
     let wrong_tokens = count_wrong_greedy_tokens(&mut engine, reference, &rows)?;

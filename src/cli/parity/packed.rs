@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use super::comparison::{Comparison, LOGIT_TOLERANCE, LOSS_TOLERANCE, Section, larger};
+use super::comparison::{ADAMW_LOSS_TOLERANCE, Comparison, LOGPROB_TOLERANCE, LOSS_TOLERANCE, Section, larger};
 use super::reference::{ADAMW_LR, Reference};
 use crate::checkpoint::Pretrained;
 use crate::models::CausalLm;
@@ -63,7 +63,7 @@ fn compare_logprobs(
             }
         }
     }
-    section.add("token_logprobs", worst, LOGIT_TOLERANCE);
+    section.add("token_logprobs", worst, LOGPROB_TOLERANCE);
     Ok(())
 }
 
@@ -87,7 +87,7 @@ fn compare_training(
     section.add_grad_norms(model.weights(), &scalars.grad_norms);
     for (step, expected) in scalars.adamw_losses.iter().enumerate() {
         let loss = trainer.sft_update(&examples, ADAMW_LR)?.loss;
-        section.add(format!("loss before AdamW step {}", step + 1), (loss - expected).abs(), LOSS_TOLERANCE);
+        section.add(format!("loss before AdamW step {}", step + 1), (loss - expected).abs(), ADAMW_LOSS_TOLERANCE);
     }
     section.add_param_norms(model.weights(), &scalars.adamw_param_norms);
     Ok(())

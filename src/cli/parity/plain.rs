@@ -4,7 +4,8 @@ use anyhow::Result;
 use tch::{IndexOp, Kind, Tensor};
 
 use super::comparison::{
-    Comparison, EMBEDDING_TOLERANCE, LOGIT_TOLERANCE, LOSS_TOLERANCE, Section, TOKEN_TOLERANCE, larger, max_abs,
+    ADAMW_LOSS_TOLERANCE, Comparison, EMBEDDING_TOLERANCE, LOGPROB_TOLERANCE, LOSS_TOLERANCE, Section, TOKEN_TOLERANCE,
+    larger, max_abs,
 };
 use super::reference::{ADAMW_LR, Reference};
 use crate::checkpoint::Pretrained;
@@ -120,8 +121,8 @@ fn compare_outputs(model: &dyn CausalLm, reference: &Reference, batches: &[Batch
         }
     });
     let [logits, logprobs, embedding] = worst;
-    section.add("logits", logits, LOGIT_TOLERANCE);
-    section.add("token_logprobs", logprobs, LOGIT_TOLERANCE);
+    section.add("logits", logits, reference.logit_tolerance());
+    section.add("token_logprobs", logprobs, LOGPROB_TOLERANCE);
     section.add("embedding", embedding, EMBEDDING_TOLERANCE);
     section.add("greedy tokens", wrong_tokens, TOKEN_TOLERANCE);
 }
@@ -151,7 +152,7 @@ fn compare_training(model: &dyn CausalLm, reference: &Reference, batches: &[Batc
             section.add("sft_loss", (loss - scalars.sft_loss).abs(), LOSS_TOLERANCE);
             section.add_grad_norms(weights, &scalars.grad_norms);
         }
-        section.add(format!("loss before AdamW step {}", step + 1), (loss - expected).abs(), LOSS_TOLERANCE);
+        section.add(format!("loss before AdamW step {}", step + 1), (loss - expected).abs(), ADAMW_LOSS_TOLERANCE);
         optimizer.step(ADAMW_LR, 1.0);
     }
     section.add_param_norms(weights, &scalars.adamw_param_norms);

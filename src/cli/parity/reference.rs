@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use tch::{Kind, Tensor};
 
+use super::comparison::{LOGPROB_TOLERANCE, RELATIVE_LOGIT_TOLERANCE, max_abs};
 use crate::checkpoint::read_tensors;
 use crate::cli::UsageError;
 use crate::models::ModelConfig;
@@ -131,6 +132,13 @@ impl Reference {
     /// Number of rows, `B`.
     pub(super) fn num_rows(&self) -> i64 {
         self.input_ids.size()[0]
+    }
+
+    /// How far logits may be off.
+    pub(super) fn logit_tolerance(&self) -> f64 {
+        let is_token = self.attention_mask.to_kind(Kind::Bool);
+        let largest = max_abs(&self.logits.index(&[Some(is_token)]));
+        LOGPROB_TOLERANCE.max(RELATIVE_LOGIT_TOLERANCE * largest)
     }
 
     /// First position of row `row` that is a token.
