@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 1e-5;
 /// Arguments of `skein score`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Cases, one JSON object a line: `{"id", "domain", "gold", "pred"}`, where known `options`, `kind` and `expected`.
+    /// Cases, one JSON object a line: `{"domain", "gold", "pred"}`, where known `id`, `options`, `kind` and `expected`.
     #[arg(long, value_name = "FILE")]
     cases: PathBuf,
     /// Print one JSON object a line and no summary.
@@ -40,10 +40,10 @@ pub fn run(args: Args) -> Result<()> {
     let cases: Vec<(usize, Case)> = lines::read(&args.cases)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
-    for (_, case) in &cases {
+    for (number, case) in &cases {
         let outcome = case.score();
         if args.json {
-            writeln!(out, "{}", line(case, &outcome)).context("cannot write to stdout")?;
+            writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
         }
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
         let group = vec![case.domain.to_string(), or_dash(&case.kind), or_dash(&case.tier)];
@@ -70,8 +70,9 @@ pub fn run(args: Args) -> Result<()> {
     out.flush().context("cannot write to stdout")
 }
 
-fn line(case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {
-    let mut line = json!({"id": case.id, "domain": case.domain, "score": outcome.as_ref().ok()});
+fn line(number: usize, case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {
+    let id = case.id.clone().unwrap_or_else(|| number.to_string());
+    let mut line = json!({"id": id, "domain": case.domain, "score": outcome.as_ref().ok()});
     if let Some(expected) = case.expected {
         line["expected"] = json!(expected);
     }

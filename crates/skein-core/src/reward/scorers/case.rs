@@ -12,8 +12,8 @@ use crate::skill::Domain;
 /// One line of a case file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Case {
-    /// Names the case in the output.
-    pub id: String,
+    /// Names the case in the output; the line number does where there is none.
+    pub id: Option<String>,
     /// Whose scorer judges it.
     pub domain: Domain,
     /// The gold answer: text, or an object where the domain and `kind` have one.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn plain_lines_need_little() {
-        assert_eq!(score(r#"{"id":"a","domain":"math","gold":5,"pred":"5.0"}"#), Ok(1.0));
+        assert_eq!(score(r#"{"domain":"math","gold":5,"pred":"5.0"}"#), Ok(1.0));
         assert_eq!(score(r#"{"id":"a","domain":"science","gold":"B","pred":"C","note":1}"#), Ok(0.0));
         assert_eq!(score(r#"{"id":"a","domain":"information_extraction","gold":["a","b"],"pred":"b, a"}"#), Ok(1.0));
     }

@@ -31,7 +31,7 @@ fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
         if verdict.as_ref().is_ok_and(|score| (score - expected).abs() < TOLERANCE) {
             agreed += 1;
         } else {
-            eprintln!("{}: {verdict:?}, expected {expected}: {} | {}", case.id, case.gold, case.pred);
+            eprintln!("{:?}: {verdict:?}, expected {expected}: {} | {}", case.id, case.gold, case.pred);
         }
     }
     let share = f64::from(agreed) / f64::from(total);
@@ -57,7 +57,7 @@ fn information_extraction_agrees_with_published_graders() {
             (line["expected_f1"].as_f64(), &case.gold, &case.pred)
         {
             let f1 = span::token_f1(pred, gold);
-            assert!((f1 - expected).abs() < TOLERANCE, "{}: F1 {f1} is not {expected}", case.id);
+            assert!((f1 - expected).abs() < TOLERANCE, "{:?}: F1 {f1} is not {expected}", case.id);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::lexer::is_unit;
+use super::vocabulary::is_unit;
 
 /// How far behind `answer:` the answer may begin, in bytes.
 const ANCHOR_REACH: usize = 50;

@@ -8,6 +8,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::Zero;
 
+use super::vocabulary;
+
 /// Numbers with more digits than this are not read.
 const MAX_DIGITS: usize = 6000;
 
@@ -78,194 +80,6 @@ fn spelled_one_way(text: &str) -> String {
     }
     text
 }
-
-/// Functions and constants that are also known without a backslash.
-const BARE_NAMES: [&str; 24] = [
-    "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "log",
-    "ln", "exp", "gcd", "lcm", "max", "min", "abs", "floor", "ceil", "pi",
-];
-
-/// Commands with another name or another token.
-const SYNONYMS: [(&str, &str); 26] = [
-    ("le", "<="),
-    ("leq", "<="),
-    ("leqslant", "<="),
-    ("ge", ">="),
-    ("geq", ">="),
-    ("geqslant", ">="),
-    ("lt", "<"),
-    ("gt", ">"),
-    ("ne", "!="),
-    ("neq", "!="),
-    ("approx", "~"),
-    ("in", "in"),
-    ("cdot", "*"),
-    ("times", "*"),
-    ("div", "/"),
-    ("pm", "±"),
-    ("mp", "∓"),
-    ("cup", "∪"),
-    ("cap", "∩"),
-    ("setminus", "∖"),
-    ("backslash", "∖"),
-    ("vert", "|"),
-    ("lvert", "|"),
-    ("rvert", "|"),
-    ("mid", "|"),
-    ("colon", ":"),
-];
-
-/// Brackets that are commands.
-const BRACKETS: [(&str, &str); 22] = [
-    ("lbrace", "\\{"),
-    ("rbrace", "\\}"),
-    ("lbrack", "["),
-    ("rbrack", "]"),
-    ("lgroup", "("),
-    ("rgroup", ")"),
-    ("lparen", "("),
-    ("rparen", ")"),
-    ("langle", "("),
-    ("rangle", ")"),
-    ("lfloor", "⌊"),
-    ("rfloor", "⌋"),
-    ("llcorner", "⌊"),
-    ("lrcorner", "⌋"),
-    ("lceil", "⌈"),
-    ("rceil", "⌉"),
-    ("ulcorner", "⌈"),
-    ("urcorner", "⌉"),
-    ("{", "\\{"),
-    ("}", "\\}"),
-    ("|", "|"),
-    ("%", "%"),
-];
-
-/// Commands that only change how things look.
-const DECORATIONS: [&str; 30] = [
-    "left",
-    "right",
-    "mleft",
-    "mright",
-    "big",
-    "Big",
-    "bigg",
-    "Bigg",
-    "bigl",
-    "bigr",
-    "Bigl",
-    "Bigr",
-    "biggl",
-    "biggr",
-    "quad",
-    "qquad",
-    "displaystyle",
-    "textstyle",
-    "limits",
-    "angle",
-    ",",
-    ";",
-    ":",
-    " ",
-    "$",
-    "overrightarrow",
-    "vec",
-    "hline",
-    "triangle",
-    "enspace",
-];
-
-const TEXT_COMMANDS: [&str; 12] = [
-    "text",
-    "mbox",
-    "textbf",
-    "textit",
-    "textrm",
-    "textnormal",
-    "mathrm",
-    "mathbf",
-    "mathit",
-    "mathsf",
-    "operatorname",
-    "mathcal",
-];
-
-const GREEK: [&str; 30] = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "varepsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "vartheta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "varphi",
-    "chi",
-    "psi",
-    "omega",
-    "Omega",
-    "Delta",
-    "Gamma",
-    "ell",
-    "Phi",
-];
-
-/// Single characters that are tokens; the LaTeX and Unicode spellings meet here.
-const SIGNS: [(char, &str); 40] = [
-    ('(', "("),
-    (')', ")"),
-    ('[', "["),
-    (']', "]"),
-    ('{', "{"),
-    ('}', "}"),
-    ('|', "|"),
-    ('^', "^"),
-    ('_', "_"),
-    ('&', "&"),
-    (',', ","),
-    (';', ";"),
-    (':', ":"),
-    ('+', "+"),
-    ('-', "-"),
-    ('*', "*"),
-    ('/', "/"),
-    ('!', "!"),
-    ('%', "%"),
-    ('\'', "'"),
-    ('=', "="),
-    ('<', "<"),
-    ('>', ">"),
-    ('~', "~"),
-    ('×', "*"),
-    ('·', "*"),
-    ('⋅', "*"),
-    ('÷', "/"),
-    ('±', "±"),
-    ('≤', "<="),
-    ('≥', ">="),
-    ('≠', "!="),
-    ('≈', "~"),
-    ('∈', "in"),
-    ('∪', "∪"),
-    ('∩', "∩"),
-    ('∖', "∖"),
-    ('−', "-"),
-    ('，', ","),
-    ('：', ":"),
-];
 
 struct Lexer {
     chars: Vec<char>,
@@ -339,7 +153,7 @@ impl Lexer {
             'α' => self.tokens.push(Token::Symbol("alpha".into())),
             'β' => self.tokens.push(Token::Symbol("beta".into())),
             _ => {
-                let sign = SIGNS.iter().find(|(sign, _)| *sign == c)?.1;
+                let sign = vocabulary::character(c)?;
                 self.sign(sign);
             }
         }
@@ -368,19 +182,19 @@ impl Lexer {
                 name.truncate(bar.len());
             }
         }
-        if DECORATIONS.contains(&name.as_str()) {
+        if vocabulary::is_decoration(&name) {
             // `\left.` is a missing bracket.
             if (name.starts_with("left") || name.starts_with("right")) && self.peek(0) == Some('.') {
                 self.at += 1;
             }
-        } else if let Some((_, sign)) = SYNONYMS.iter().chain(&BRACKETS).find(|(command, _)| *command == name) {
+        } else if let Some(sign) = vocabulary::command_sign(&name) {
             self.sign(sign);
-        } else if TEXT_COMMANDS.contains(&name.as_str()) {
+        } else if vocabulary::is_text_command(&name) {
             self.text_command()?;
         } else if name == "mathbb" {
             let set = self.braced()?;
             self.command(if set.trim() == "R" { "reals" } else { return None });
-        } else if GREEK.contains(&name.as_str()) {
+        } else if vocabulary::is_greek(&name) {
             let letter = name.strip_prefix("var").unwrap_or(&name);
             self.tokens.push(Token::Symbol(letter.to_owned()));
         } else if matches!(name.as_str(), "begin" | "end") {
@@ -433,8 +247,8 @@ impl Lexer {
             "" | "th" => {}
             "and" | "or" | "," => self.sign(","),
             _ if lower.len() == 1 && word.starts_with(|c: char| c.is_ascii_alphabetic()) => self.letter(word),
-            _ if is_percent(&lower) => self.sign("%"),
-            _ if BARE_NAMES.contains(&lower.as_str()) => self.command(&lower),
+            _ if vocabulary::is_percent(&lower) => self.sign("%"),
+            _ if vocabulary::is_bare_name(&lower) => self.command(&lower),
             _ if word.contains(['\\', '^', '{'])
                 || word.bytes().all(|b| b.is_ascii_digit() || b"+-*/.,".contains(&b)) =>
             {
@@ -465,9 +279,9 @@ impl Lexer {
             "and" | "or" => self.sign(","),
             "infinity" | "inf" => self.command("infty"),
             "frac" => self.command("frac"),
-            _ if is_percent(&lower) => self.sign("%"),
-            _ if BARE_NAMES.contains(&lower.as_str()) => self.command(&lower),
-            _ if after_number && run.len() > 1 && is_unit(&lower) => self.tokens.push(Token::Word(lower)),
+            _ if vocabulary::is_percent(&lower) => self.sign("%"),
+            _ if vocabulary::is_bare_name(&lower) => self.command(&lower),
+            _ if after_number && run.len() > 1 && vocabulary::is_unit(&lower) => self.tokens.push(Token::Word(lower)),
             _ => run.chars().for_each(|c| self.letter(c.encode_utf8(&mut [0; 4]))),
         }
     }
@@ -578,79 +392,6 @@ fn parse(digits: &str) -> Option<BigInt> {
 
 fn decimal_part(fraction: &str) -> Option<BigRational> {
     Some(BigRational::new(parse(fraction)?, BigInt::from(10).pow(fraction.len() as u32)))
-}
-
-fn is_percent(word: &str) -> bool {
-    matches!(word, "percent" | "percentage" | "pct")
-}
-
-/// Whether a word behind a number is a unit, which an answer may name or leave out.
-pub fn is_unit(word: &str) -> bool {
-    const UNITS: [&str; 62] = [
-        "cm",
-        "mm",
-        "km",
-        "dm",
-        "kg",
-        "mg",
-        "lb",
-        "oz",
-        "ml",
-        "ft",
-        "in",
-        "yd",
-        "mi",
-        "hr",
-        "min",
-        "sec",
-        "ms",
-        "mph",
-        "kph",
-        "kmh",
-        "meter",
-        "metre",
-        "centimeter",
-        "centimetre",
-        "millimeter",
-        "kilometer",
-        "kilometre",
-        "mile",
-        "inch",
-        "inches",
-        "foot",
-        "feet",
-        "yard",
-        "gram",
-        "kilogram",
-        "pound",
-        "ounce",
-        "ton",
-        "liter",
-        "litre",
-        "gallon",
-        "second",
-        "minute",
-        "hour",
-        "day",
-        "week",
-        "month",
-        "year",
-        "degree",
-        "radian",
-        "dollar",
-        "cent",
-        "euro",
-        "yuan",
-        "unit",
-        "square",
-        "cubic",
-        "people",
-        "apple",
-        "point",
-        "time",
-        "way",
-    ];
-    UNITS.contains(&word) || word.strip_suffix('s').is_some_and(|singular| UNITS.contains(&singular))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! variables occur ([`evaluate`]); [`sets`] knows intervals. What can't be read is compared as text. No answer is
 //! evaluated as a program, and all work is bounded: an answer that asks for more is wrong.
 
+mod commands;
 mod compare;
 mod evaluate;
 mod expr;
@@ -12,6 +13,7 @@ mod extract;
 mod lexer;
 mod parser;
 mod sets;
+mod vocabulary;
 
 use std::sync::LazyLock;
 

@@ -3,7 +3,7 @@
 //! The parser reads the whole token sequence or nothing: an answer that is only partly a formula has no value here, and
 //! no part of it is taken for the whole.
 
-use super::expr::{Constant, Expr, Function, Relation, SetOperator};
+use super::expr::{Expr, Function, Relation, SetOperator};
 use super::lexer::Token;
 
 /// Nesting beyond this is refused.
@@ -19,9 +19,10 @@ pub fn parse(tokens: &[Token]) -> Option<Expr> {
     (parser.at == tokens.len()).then_some(expr)
 }
 
-struct Parser<'a> {
+/// Where a parse stands in its tokens.
+pub(super) struct Parser<'a> {
     tokens: &'a [Token],
-    at: usize,
+    pub(super) at: usize,
     depth: usize,
     /// Open `|`, inside which a bar closes and never opens.
     bars: usize,
@@ -32,32 +33,32 @@ impl<'a> Parser<'a> {
         self.tokens.get(self.at)
     }
 
-    fn peek_sign(&self) -> Option<&'static str> {
+    pub(super) fn peek_sign(&self) -> Option<&'static str> {
         match self.peek() {
             Some(Token::Sign(sign)) => Some(sign),
             _ => None,
         }
     }
 
-    fn peek_command(&self) -> Option<&'a str> {
+    pub(super) fn peek_command(&self) -> Option<&'a str> {
         match self.peek() {
             Some(Token::Command(name)) => Some(name),
             _ => None,
         }
     }
 
-    fn take(&mut self, sign: &str) -> bool {
+    pub(super) fn take(&mut self, sign: &str) -> bool {
         let found = self.peek_sign() == Some(sign);
         self.at += usize::from(found);
         found
     }
 
-    fn expect(&mut self, sign: &str) -> Option<()> {
+    pub(super) fn expect(&mut self, sign: &str) -> Option<()> {
         self.take(sign).then_some(())
     }
 
     /// Runs a rule one level deeper.
-    fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    pub(super) fn nested<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         self.depth += 1;
         let result = if self.depth > MAX_DEPTH { None } else { rule(self) };
         self.depth -= 1;
@@ -90,7 +91,7 @@ impl<'a> Parser<'a> {
         Some(items)
     }
 
-    fn relation(&mut self) -> Option<Expr> {
+    pub(super) fn relation(&mut self) -> Option<Expr> {
         let mut operands = vec![self.ratio()?];
         let mut operators = Vec::new();
         while let Some(operator) = self.peek_sign().and_then(relation_of) {
@@ -136,7 +137,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    fn sum(&mut self) -> Option<Expr> {
+    pub(super) fn sum(&mut self) -> Option<Expr> {
         self.nested(|parser| {
             let mut terms: Vec<Expr> = Vec::new();
             let mut plus_minus: Option<Expr> = None;
@@ -166,7 +167,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn product(&mut self) -> Option<Expr> {
+    pub(super) fn product(&mut self) -> Option<Expr> {
         let mut factors = vec![self.signed_factor()?];
         loop {
             match self.peek_sign() {
@@ -228,7 +229,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A factor behind an operator, which may bring its own sign.
-    fn signed_factor(&mut self) -> Option<Expr> {
+    pub(super) fn signed_factor(&mut self) -> Option<Expr> {
         self.nested(|parser| match parser.peek_sign() {
             Some("-") => {
                 parser.at += 1;
@@ -242,7 +243,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn starts_factor(&self) -> bool {
+    pub(super) fn starts_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Symbol(_)) => true,
             Some(Token::Command(name)) => name != "mod" && !name.starts_with("end ") && name != "choose",
@@ -255,7 +256,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An atom with its powers, factorials and percent signs.
-    fn factor(&mut self) -> Option<Expr> {
+    pub(super) fn factor(&mut self) -> Option<Expr> {
         let mut base = self.nested(Self::atom)?;
         for _ in 0..MAX_CHAIN {
             match self.peek_sign() {
@@ -308,11 +309,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn braced(&mut self) -> Option<Expr> {
+    pub(super) fn braced(&mut self) -> Option<Expr> {
         self.nested(Self::script)
     }
 
-    fn atom(&mut self) -> Option<Expr> {
+    pub(super) fn atom(&mut self) -> Option<Expr> {
         let token = self.peek()?;
         self.at += 1;
         match token {
@@ -388,7 +389,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Runs a rule inside brackets, where a bar may open again.
-    fn within_brackets<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+    pub(super) fn within_brackets<T>(&mut self, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let bars = std::mem::take(&mut self.bars);
         let result = self.nested(rule);
         self.bars = bars;
@@ -396,7 +397,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Items between commas or semicolons, and whether a trailing comma followed them.
-    fn items(&mut self) -> Option<(Vec<Expr>, bool)> {
+    pub(super) fn items(&mut self) -> Option<(Vec<Expr>, bool)> {
         self.within_brackets(|parser| {
             let mut items = vec![parser.relation()?];
             while parser.take(",") || parser.take(";") {
@@ -415,163 +416,7 @@ impl<'a> Parser<'a> {
         let subscript = self.nested(Self::script)?;
         Some(format!("{name}_{{{}}}", subscript.canonical()))
     }
-
-    fn command(&mut self, name: &str) -> Option<Expr> {
-        let two = |parser: &mut Self| Some((parser.braced()?, parser.braced()?));
-        Some(match name {
-            "pi" => Expr::Constant(Constant::Pi),
-            "e" => Expr::Constant(Constant::E),
-            "i" => Expr::Constant(Constant::I),
-            "infty" => Expr::Constant(Constant::Infinity),
-            "reals" => Expr::Reals,
-            "emptyset" => Expr::Set(Vec::new()),
-            "frac" => {
-                let (numerator, denominator) = two(self)?;
-                Expr::Product(vec![numerator, denominator.reciprocal()])
-            }
-            "sqrt" => {
-                let degree = if self.take("[") {
-                    let degree = self.within_brackets(Self::sum)?;
-                    self.expect("]")?;
-                    degree
-                } else {
-                    Expr::integer(2)
-                };
-                Expr::Power(Box::new(self.braced()?), Box::new(degree.reciprocal()))
-            }
-            "binom" => {
-                let (upper, lower) = two(self)?;
-                Expr::Call(Function::Binomial, vec![upper, lower])
-            }
-            "boxed" | "fbox" | "overline" | "bar" if self.peek_sign() == Some("{") => match (name, self.braced()?) {
-                ("boxed" | "fbox", inner) => inner,
-                (_, inner) => Expr::Call(Function::Opaque("overline".into()), vec![inner]),
-            },
-            "exp" => {
-                let argument = self.argument()?;
-                Expr::Power(Box::new(Expr::Constant(Constant::E)), Box::new(argument))
-            }
-            "log" | "ln" => {
-                let base = match (name, self.take("_")) {
-                    ("ln", false) => Expr::Constant(Constant::E),
-                    (_, true) => self.braced()?,
-                    _ => Expr::integer(10),
-                };
-                self.powered(|parser| Some(Expr::Call(Function::Log, vec![base, parser.argument()?])))?
-            }
-            "gcd" | "lcm" | "max" | "min" => {
-                let function = match name {
-                    "gcd" => Function::Gcd,
-                    "lcm" => Function::Lcm,
-                    "max" => Function::Max,
-                    _ => Function::Min,
-                };
-                Expr::Call(function, self.arguments()?)
-            }
-            "abs" | "floor" | "ceil" => {
-                let function = match name {
-                    "abs" => Function::Abs,
-                    "floor" => Function::Floor,
-                    _ => Function::Ceil,
-                };
-                Expr::Call(function, self.arguments()?)
-            }
-            "sum" | "prod" => self.big_operator(name)?,
-            _ if name.starts_with("begin ") => self.matrix(name)?,
-            _ => {
-                let function = ELEMENTARY.iter().find(|function| **function == name)?;
-                self.powered(|parser| Some(Expr::Call(Function::Elementary(function), vec![parser.argument()?])))?
-            }
-        })
-    }
-
-    /// `\sin^2 x` is the square of `\sin x`.
-    fn powered(&mut self, call: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
-        let exponent = if self.take("^") { Some(self.braced()?) } else { None };
-        let call = call(self)?;
-        Some(match exponent {
-            Some(exponent) => Expr::Power(Box::new(call), Box::new(exponent)),
-            None => call,
-        })
-    }
-
-    /// A function's argument: a bracketed one, or the factors up to the next operator or function.
-    fn argument(&mut self) -> Option<Expr> {
-        if matches!(self.peek_sign(), Some("(" | "{" | "[" | "|")) {
-            return self.nested(Self::atom);
-        }
-        let mut factors = vec![self.signed_factor()?];
-        while self.starts_factor()
-            && !matches!(self.peek_sign(), Some("(" | "["))
-            && !self.peek_command().is_some_and(|name| ELEMENTARY.contains(&name) || matches!(name, "log" | "ln"))
-        {
-            factors.push(self.factor()?);
-        }
-        Some(product_of(factors))
-    }
-
-    fn arguments(&mut self) -> Option<Vec<Expr>> {
-        match self.peek_sign()? {
-            "(" | "[" | "\\{" => {
-                self.at += 1;
-                let (items, _) = self.items()?;
-                self.peek_sign().filter(|sign| matches!(*sign, ")" | "]" | "\\}"))?;
-                self.at += 1;
-                Some(items)
-            }
-            "{" => match self.braced()? {
-                Expr::Set(items) => Some(items),
-                item => Some(vec![item]),
-            },
-            _ => None,
-        }
-    }
-
-    /// A sum or product over a range, compared by its parts.
-    fn big_operator(&mut self, name: &str) -> Option<Expr> {
-        let (mut lower, mut upper) = (None, None);
-        for _ in 0..2 {
-            if self.take("_") {
-                lower = Some(self.braced()?);
-            } else if self.take("^") {
-                upper = Some(self.braced()?);
-            }
-        }
-        let body = self.product()?;
-        Some(Expr::Call(Function::Opaque(name.to_owned()), vec![lower?, upper?, body]))
-    }
-
-    fn matrix(&mut self, begin: &str) -> Option<Expr> {
-        let environment = begin.strip_prefix("begin ")?;
-        if !matches!(environment, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "array" | "smallmatrix") {
-            return None;
-        }
-        let end = format!("end {environment}");
-        let mut rows: Vec<Vec<Expr>> = Vec::new();
-        self.within_brackets(|parser| {
-            while parser.peek_command() != Some(&end) {
-                let mut row = vec![parser.relation()?];
-                while parser.take("&") {
-                    row.push(parser.relation()?);
-                }
-                rows.push(row);
-                if !parser.take("\\\\") {
-                    break;
-                }
-            }
-            (parser.peek_command() == Some(&end)).then_some(())
-        })?;
-        self.at += 1;
-        let rectangular = rows.iter().all(|row| row.len() == rows[0].len());
-        (rectangular && !rows.is_empty()).then_some(Expr::Matrix(rows))
-    }
 }
-
-/// Functions of one argument.
-const ELEMENTARY: [&str; 15] = [
-    "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh",
-    "arccosh", "arctanh",
-];
 
 fn relation_of(sign: &str) -> Option<Relation> {
     Some(match sign {
@@ -587,7 +432,7 @@ fn relation_of(sign: &str) -> Option<Relation> {
     })
 }
 
-fn product_of(mut factors: Vec<Expr>) -> Expr {
+pub(super) fn product_of(mut factors: Vec<Expr>) -> Expr {
     match factors.len() {
         1 => factors.remove(0),
         _ => Expr::Product(factors),
