@@ -16,7 +16,6 @@ mod bench;
 mod config;
 mod entropy;
 mod generate;
-mod lines;
 mod parity;
 mod prompts;
 mod report;

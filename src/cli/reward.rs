@@ -8,11 +8,12 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skein_core::eval::{EvalRecord, EvalSummary, IntervalMethod, render_table, summarize};
+use skein_core::jsonl::read_jsonl;
 use skein_core::reward::{EntropyForm, Reward, RewardContext, RewardError, RewardRule, StepCount, score_batch};
 use skein_core::skill::EntropyTable;
 use skein_core::task::{CrossSkillTask, read_tasks};
 
-use super::{UsageError, lines};
+use super::UsageError;
 
 /// Responses scored between two writes.
 const BATCH: usize = 1024;
@@ -64,13 +65,14 @@ struct Response {
 pub fn run(args: Args) -> Result<()> {
     let tasks = read_tasks(&args.tasks).map_err(|error| UsageError(error.to_string()))?;
     let by_id: HashMap<&str, &CrossSkillTask> = tasks.iter().map(|task| (task.id.as_str(), task)).collect();
-    let responses: Vec<(usize, Response)> = lines::read(&args.responses)?;
+    let responses: Vec<(usize, Response)> =
+        read_jsonl(&args.responses).map_err(|error| UsageError(error.to_string()))?;
     let pairs = responses
         .iter()
         .map(|(line, response)| {
             let task = by_id.get(response.id.as_str()).copied().ok_or_else(|| {
-                let problem = format!("no task has the id `{}` in {}", response.id, args.tasks.display());
-                lines::refusal(&args.responses, *line, &problem)
+                let (file, tasks) = (args.responses.display(), args.tasks.display());
+                UsageError(format!("{file}:{line}: no task in {tasks} has the id `{}`", response.id))
             })?;
             Ok((task, response.response.as_str()))
         })

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::eval::render_table;
+use skein_core::jsonl::read_jsonl;
 use skein_core::reward::scorers::case::{Case, CaseError};
 
-use super::lines;
+use super::UsageError;
 
 /// A case agrees when its score is this close to the expected one, which files print with six decimals.
 const TOLERANCE: f64 = 1e-5;
@@ -37,7 +38,7 @@ struct Tally {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
-    let cases: Vec<(usize, Case)> = lines::read(&args.cases)?;
+    let cases: Vec<(usize, Case)> = read_jsonl(&args.cases).map_err(|error| UsageError(error.to_string()))?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
     for (number, case) in &cases {

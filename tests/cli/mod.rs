@@ -1,5 +1,7 @@
 //! The binary as people run it: exit codes, messages, files.
 
+mod reward;
+mod score;
 mod synth;
 
 use std::process::{Command, Output};
