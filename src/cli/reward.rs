@@ -27,7 +27,7 @@ pub struct Args {
     /// Responses, one JSON object a line: `{"id": TASK, "response": TEXT}`; several may answer one task.
     #[arg(long, value_name = "FILE")]
     responses: PathBuf,
-    /// Entropy table. Without it r_ent is not computed and the score is r_ans.
+    /// Entropy table; by default the embedded one, or none where that does not cover the tasks' skills.
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
     /// Weight of r_ans; only the ratio of the two weights counts.
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<()> {
             Ok((task, response.response.as_str()))
         })
         .collect::<Result<Vec<_>, UsageError>>()?;
-    let context = context(&args)?;
+    let context = context(&args, &tasks)?;
 
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut scored: Vec<(&CrossSkillTask, Reward)> = Vec::with_capacity(pairs.len());
@@ -104,7 +104,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn context(args: &Args) -> Result<RewardContext, UsageError> {
+fn context(args: &Args, tasks: &[CrossSkillTask]) -> Result<RewardContext, UsageError> {
     let usage = |error: &dyn std::fmt::Display| UsageError(error.to_string());
     let rule = RewardRule {
         lambda_ans: args.lambda_ans,
@@ -113,13 +113,16 @@ fn context(args: &Args) -> Result<RewardContext, UsageError> {
         entropy_scale: args.entropy_scale,
         step_count: args.step_count,
     };
-    match &args.table {
-        None => Ok(RewardContext::answer_only(args.step_count)),
-        Some(path) => {
-            let table = EntropyTable::load(path).map_err(|error| usage(&error))?;
-            RewardContext::with_table(rule, &table).map_err(|error| usage(&error))
-        }
+    let table = match &args.table {
+        Some(path) => EntropyTable::load(path).map_err(|error| usage(&error))?,
+        None => EntropyTable::embedded(),
+    };
+    let context = RewardContext::with_table(rule, &table).map_err(|error| usage(&error))?;
+    if args.table.is_none() && !tasks.iter().all(|task| context.covers(task)) {
+        tracing::warn!("the embedded entropy table does not cover these tasks: r_ent is left out, the score is r_ans");
+        return Ok(RewardContext::answer_only(args.step_count));
     }
+    Ok(context)
 }
 
 fn line(task: &CrossSkillTask, outcome: &Result<Reward, RewardError>) -> Value {

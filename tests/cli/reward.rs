@@ -85,7 +85,7 @@ fn prints_both_rewards_and_every_step() {
 }
 
 #[test]
-fn without_a_table_the_score_is_the_answer() {
+fn without_a_table_for_its_skills_the_score_is_the_answer() {
     let files = Files::new();
     let paths = [files.path("tasks"), files.path("responses")];
     let output = skein(&files.args(&paths, &[]));

@@ -137,6 +137,11 @@ impl RewardContext {
         self.gold_entropies(task).map(drop)
     }
 
+    /// Whether every switch between the task's gold skills has an entropy; true when λ_ent is 0.
+    pub fn covers(&self, task: &CrossSkillTask) -> bool {
+        self.gold_entropies(task).is_ok()
+    }
+
     /// The entropies of a task's gold switches; empty when λ_ent is 0.
     pub(super) fn gold_entropies(&self, task: &CrossSkillTask) -> Result<Vec<f64>, RewardError> {
         let Some(skills) = &self.skills else { return Ok(Vec::new()) };
