@@ -37,6 +37,9 @@ struct TrainArgs {
     /// Tokens in all, the 256 bytes and special tokens included
     #[arg(long, default_value_t = 512)]
     vocab_size: usize,
+    /// Let frequent numbers be single tokens instead of splitting every digit
+    #[arg(long)]
+    whole_numbers: bool,
     /// Directory to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -49,7 +52,7 @@ pub fn run(args: Args) -> Result<()> {
     let wording = PromptTemplate::new(args.prompt, domains_of(&tasks));
     let texts: Vec<String> =
         tasks.iter().flat_map(|task| [Some(wording.task(task)), task.trace.clone()]).flatten().collect();
-    train_bpe(texts.iter().map(String::as_str), &BpeSpec { vocab_size: args.vocab_size }, &args.out)
+    train_bpe(texts.iter().map(String::as_str), &BpeSpec { vocab_size: args.vocab_size, split_digits: !args.whole_numbers }, &args.out)
         .map_err(|error| UsageError(error.to_string()))?;
     let tokenizer = Tokenizer::load(&args.out)?;
     tracing::info!("{} tokens in {}", tokenizer.vocab_size(), args.out.display());

@@ -97,11 +97,12 @@ impl<'a> PromptEncoder<'a> {
     /// Prompt and response ids of a task's trace, closed by the end-of-sequence id.
     ///
     /// # Errors
-    /// When the task has no trace, or the tokenizer no end-of-sequence id.
+    /// When the tokenizer has no end-of-sequence id.
+    ///
+    /// # Panics
+    /// When the task has no trace; a run checks that before it begins.
     pub fn example(&self, task: &CrossSkillTask) -> Result<SftExample> {
-        let Some(trace) = &task.trace else {
-            bail!(UsageError(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)))
-        };
+        let trace = task.trace.as_ref().expect("tasks of an SFT stage were checked for traces");
         let mut completion_ids = self.tokenizer.encode(trace)?;
         let end = self.tokenizer.special().eos_id.context("the tokenizer names no end-of-sequence token")?;
         completion_ids.push(end);

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use skein_core::eval::{EvalRecord, EvalSummary, IntervalMethod, summarize};
 use skein_core::task::CrossSkillTask;
+use skein_io::atomic::write_atomically;
 use skein_io::jsonl::write_jsonl;
 
 use super::data::load_tasks;
@@ -60,10 +61,14 @@ pub struct TaskScore {
 /// # Errors
 /// When a task cannot be scored or generated, or a file cannot be written.
 pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
+    let stem = session.run.evaluation_stem(state);
+    if stem.with_extension("json").exists() {
+        tracing::info!("{} is there already", stem.with_extension("json").display());
+        return Ok(StageEnd::Finished);
+    }
     let config = session.config.eval.clone();
     let source = config.tasks.as_ref().expect("a config with an eval stage has eval tasks");
     let tasks = load_tasks(source)?;
-    session.check_tasks(&tasks)?;
     let model = session.model.clone();
     let context = model.config().max_position_embeddings.saturating_sub(config.sampling.max_new_tokens);
     let prompts = session.encoder(&tasks)?.prompts(&tasks, context)?;
@@ -162,12 +167,13 @@ fn write(
         ("eval/skill_accuracy", summary.skill_accuracy.mean),
     ];
     session.metrics.write(state.step, &metrics)?;
-    let stem = session.run.root().join(format!("eval/{:02}_step_{:06}", state.stage, state.step));
+    let stem = session.run.evaluation_stem(state);
     let responses = batches.iter().flat_map(|batch| batch.records(tasks));
     write_jsonl(&stem.with_extension("responses.jsonl"), responses)?;
     let text = serde_json::to_string_pretty(evaluation).context("writing an evaluation")?;
     let path = stem.with_extension("json");
-    fs::write(&path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    // Last and whole: where it stands, the evaluation is done.
+    write_atomically(&path, (text + "\n").as_bytes()).with_context(|| format!("writing {}", path.display()))
 }
 
 /// The evaluations of a run directory, in the order they were made.

@@ -1,10 +1,9 @@
 //! From a run's config to the parameters of the parts it drives; no decision is made here.
 
-use skein_core::config::{KlEstimator as ConfigKl, LossAggregation as ConfigAggregation};
-use skein_core::config::{RlConfig, Schedule as ConfigSchedule, SftConfig};
+use skein_core::config::{RlConfig, SftConfig};
 
-use crate::optim::{AdamWParams, LrSchedule, Schedule};
-use crate::trainer::{KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
+use crate::optim::{AdamWParams, LrSchedule};
+use crate::trainer::{PolicyLossParams, TrainerParams};
 
 /// SFT's optimizer constants.
 pub fn sft_optimizer(config: &SftConfig) -> AdamWParams {
@@ -42,7 +41,7 @@ pub fn sft_schedule(config: &SftConfig, total: u64) -> LrSchedule {
         peak: config.lr,
         warmup_steps: (config.warmup_ratio * total as f64).round() as usize,
         total_steps: total as usize,
-        shape: schedule(config.schedule),
+        shape: config.schedule,
         min_ratio: config.min_lr_ratio,
     }
 }
@@ -53,7 +52,7 @@ pub fn rl_schedule(config: &RlConfig) -> LrSchedule {
         peak: config.lr,
         warmup_steps: config.warmup_steps,
         total_steps: config.steps,
-        shape: schedule(config.schedule),
+        shape: config.schedule,
         min_ratio: 0.0,
     }
 }
@@ -65,24 +64,9 @@ pub fn policy_loss(config: &RlConfig) -> PolicyLossParams {
         clip_ratio_high: config.clip_ratio_high,
         clip_ratio_c: positive(config.clip_ratio_c),
         kl_coef: config.kl_coef,
-        kl_estimator: match config.kl_estimator {
-            ConfigKl::K1 => KlEstimator::K1,
-            ConfigKl::K2 => KlEstimator::K2,
-            ConfigKl::K3 => KlEstimator::K3,
-        },
+        kl_estimator: config.kl_estimator,
         entropy_coef: config.entropy_coef,
-        aggregation: match config.loss_aggregation {
-            ConfigAggregation::TokenMean => LossAggregation::TokenMean,
-            ConfigAggregation::SeqMeanTokenSum => LossAggregation::SeqMeanTokenSum,
-            ConfigAggregation::SeqMeanTokenMean => LossAggregation::SeqMeanTokenMean,
-        },
-    }
-}
-
-fn schedule(schedule: ConfigSchedule) -> Schedule {
-    match schedule {
-        ConfigSchedule::Cosine => Schedule::Cosine,
-        ConfigSchedule::Constant => Schedule::Constant,
+        aggregation: config.loss_aggregation,
     }
 }
 

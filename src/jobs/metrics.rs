@@ -1,10 +1,13 @@
 //! The numbers a step reports, under the names that dashboards of other trainers use.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use skein_core::eval::mean;
 use skein_core::reward::Reward;
 use skein_core::rl::ScoredGroup;
+use skein_core::skill::Domain;
+use skein_core::task::CrossSkillTask;
 
 use super::rollout::Rollouts;
 use crate::trainer::UpdateMetrics;
@@ -27,6 +30,8 @@ pub fn sft(update: &UpdateMetrics, elapsed: Duration) -> Metrics {
 
 /// One RL step as it went.
 pub struct RlStep<'a> {
+    /// The stage's tasks.
+    pub tasks: &'a [CrossSkillTask],
     /// All rounds of generation, what was filtered out included.
     pub rounds: &'a [Rollouts],
     /// The groups trained on.
@@ -102,7 +107,21 @@ impl RlStep<'_> {
             let out_of_bank = self.mean_of(|reward| reward.num_out_of_bank.unwrap_or(0) as f64);
             metrics.push(("reward/out_of_bank", out_of_bank));
         }
+        metrics.extend(self.domain_scores());
         metrics
+    }
+
+    /// Mean step score of every domain that occurs.
+    fn domain_scores(&self) -> Metrics {
+        let mut scores: BTreeMap<Domain, Vec<f64>> = BTreeMap::new();
+        for group in self.groups() {
+            for rollout in &group.rollouts {
+                for (step, scored) in self.tasks[group.prompt].steps.iter().zip(&rollout.reward.steps) {
+                    scores.entry(step.domain).or_default().push(scored.score);
+                }
+            }
+        }
+        scores.into_iter().map(|(domain, scores)| (domain_metric(domain), average(scores.into_iter()))).collect()
     }
 
     fn groups(&self) -> impl Iterator<Item = &ScoredGroup> {
@@ -123,6 +142,20 @@ impl RlStep<'_> {
 
     fn mean_update(&self, of: impl Fn(&UpdateMetrics) -> f64) -> f64 {
         average(self.updates.iter().map(of))
+    }
+}
+
+fn domain_metric(domain: Domain) -> &'static str {
+    match domain {
+        Domain::Math => "reward/math",
+        Domain::Science => "reward/science",
+        Domain::Coding => "reward/coding",
+        Domain::Logic => "reward/logic",
+        Domain::InformationExtraction => "reward/information_extraction",
+        Domain::Planning => "reward/planning",
+        Domain::CreativeWriting => "reward/creative_writing",
+        Domain::ContextRetrieval => "reward/context_retrieval",
+        Domain::InstructionFollowing => "reward/instruction_following",
     }
 }
 

@@ -69,6 +69,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         session.guard_skips(state, &trainer, skipped, config.max_skipped_steps)?;
 
         let step = RlStep {
+            tasks: &prompts.tasks,
             rounds: &batch.rounds,
             kept: &batch.groups,
             num_dropped: batch.num_dropped,
@@ -98,7 +99,6 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
 fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Result<Prompts> {
     let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
     let tasks = load_tasks(source)?;
-    session.check_tasks(&tasks)?;
     let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens)?;
     let order = PromptSampler::new(tasks.len(), session.config.seed, state.prompts)?;
     Ok(Prompts { tasks, ids, order })

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::state::RunState;
 use crate::cli::UsageError;
 
 /// Settings that may differ when a run goes on: they say how long, how often and where to look, not what is learned.
@@ -56,12 +57,11 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Creates the directory for a run with this resolved config, or reopens it when resuming.
+    /// The directory for a run with this resolved config, checked and left as it is.
     ///
     /// # Errors
     /// [`UsageError`] when the directory holds another run or something that is not a run; I/O errors with the path.
-    pub fn open(root: &Path, config: &str, resume: &Resume) -> Result<Self> {
-        let run = Self { root: root.to_owned() };
+    pub fn check(root: &Path, config: &str, resume: &Resume) -> Result<Self> {
         let config_path = root.join("config.toml");
         if config_path.is_file() {
             if *resume == Resume::Off {
@@ -81,11 +81,20 @@ impl RunDir {
             ))
             .into());
         }
-        for folder in [root.to_owned(), root.join("rollouts"), root.join("eval")] {
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// Creates the directory and records the config and what produced the run: command, versions, host, seed.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn create(&self, config: &str, seed: u64) -> Result<()> {
+        for folder in [self.root.clone(), self.root.join("rollouts"), self.root.join("eval")] {
             fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         }
-        fs::write(&config_path, config).with_context(|| format!("writing {}", config_path.display()))?;
-        Ok(run)
+        let path = self.root.join("config.toml");
+        fs::write(&path, config).with_context(|| format!("writing {}", path.display()))?;
+        self.write_environment(seed)
     }
 
     /// The directory itself.
@@ -98,11 +107,12 @@ impl RunDir {
         self.root.join(format!("rollouts/step_{step:06}.jsonl"))
     }
 
-    /// Records what produced the run: command, versions, host, seed.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write_environment(&self, seed: u64) -> Result<()> {
+    /// Where the evaluation at this point of the run goes, without its extension.
+    pub fn evaluation_stem(&self, state: &RunState) -> PathBuf {
+        self.root.join(format!("eval/{:02}_step_{:06}", state.stage, state.step))
+    }
+
+    fn write_environment(&self, seed: u64) -> Result<()> {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         let environment = json!({
             "skein": env!("CARGO_PKG_VERSION"),
@@ -162,15 +172,19 @@ fn differing_keys(prefix: &str, before: &toml::Value, now: &toml::Value) -> Vec<
 mod tests {
     use super::*;
 
+    fn open(root: &Path, config: &str, resume: &Resume) -> Result<()> {
+        RunDir::check(root, config, resume)?.create(config, 0)
+    }
+
     #[test]
     fn another_runs_directory_is_refused_unless_resuming() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("run");
-        RunDir::open(&root, "seed = 1\n", &Resume::Off).unwrap();
-        let refused = RunDir::open(&root, "seed = 1\n", &Resume::Off).unwrap_err();
+        open(&root, "seed = 1\n", &Resume::Off).unwrap();
+        let refused = open(&root, "seed = 1\n", &Resume::Off).unwrap_err();
         assert!(refused.is::<UsageError>() && refused.to_string().contains("--resume auto"), "{refused}");
-        RunDir::open(&root, "seed = 1\n", &Resume::Auto).unwrap();
-        let other = RunDir::open(&root, "seed = 2\n", &Resume::Auto).unwrap_err().to_string();
+        open(&root, "seed = 1\n", &Resume::Auto).unwrap();
+        let other = open(&root, "seed = 2\n", &Resume::Auto).unwrap_err().to_string();
         assert!(other.contains("seed"), "{other}");
     }
 
@@ -187,7 +201,7 @@ mod tests {
     fn a_directory_of_something_else_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("thesis.txt"), "do not touch").unwrap();
-        let refused = RunDir::open(folder.path(), "seed = 1\n", &Resume::Auto).unwrap_err();
+        let refused = open(folder.path(), "seed = 1\n", &Resume::Auto).unwrap_err();
         assert!(refused.to_string().contains("not empty"), "{refused}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -20,7 +20,7 @@ use skein_io::metrics::{MetricsOptions, MetricsWriter};
 use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
-use super::data::{PromptEncoder, domains_of};
+use super::data::{PromptEncoder, domains_of, load_tasks};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
@@ -77,18 +77,21 @@ impl Session {
     /// # Errors
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
     pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<(Self, RunState)> {
-        let run = RunDir::open(out, &config.to_toml(), resume)?;
-        run.write_environment(config.seed)?;
-        let checkpoints = CheckpointManager::new(run.root(), config.checkpoint.keep_last)?;
+        let rewards = reward_context(&config)?;
+        check_tasks(&config, &rewards)?;
+        let run = RunDir::check(out, &config.to_toml(), resume)?;
+        let manager = || CheckpointManager::new(run.root(), config.checkpoint.keep_last);
         let resumed = match resume {
-            Resume::Off => None,
-            Resume::Auto => checkpoints.load_latest()?,
+            Resume::Auto if run.root().is_dir() => manager()?.load_latest()?,
+            Resume::Off | Resume::Auto => None,
             Resume::Path(dir) => Some(load_checkpoint(dir).map_err(|error| UsageError(error.to_string()))?),
         };
         let start = start_model(&config, resumed.as_ref().map(|loaded| loaded.dir.as_path()))?;
         let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), saved_state)?;
         let tokenizer = Tokenizer::load(&start.assets)?;
         refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
+        run.create(&config.to_toml(), config.seed)?;
+        let checkpoints = manager()?;
         let files = MetricsOptions { csv: config.logging.csv, tensorboard: config.logging.tensorboard };
         let metrics = match resume {
             Resume::Off => MetricsWriter::create(run.root(), files)?,
@@ -96,7 +99,7 @@ impl Session {
         };
         let session = Self {
             template: chat_template(&start.assets)?,
-            rewards: reward_context(&config)?,
+            rewards,
             model: Rc::from(start.pretrained.model),
             config_json: start.pretrained.config_json,
             assets: start.assets,
@@ -165,17 +168,6 @@ impl Session {
     pub fn restore_optimizer(&mut self, trainer: &mut Trainer<'_>) -> Result<()> {
         if let Some(moments) = self.moments.take() {
             trainer.optimizer_mut().load_state(&moments)?;
-        }
-        Ok(())
-    }
-
-    /// That every task can be scored, before any of it is generated.
-    ///
-    /// # Errors
-    /// The first task whose gold answers or skills cannot be scored.
-    pub fn check_tasks(&self, tasks: &[CrossSkillTask]) -> Result<()> {
-        for task in tasks {
-            self.rewards.check_task(task).map_err(|error| UsageError(error.to_string()))?;
         }
         Ok(())
     }
@@ -270,6 +262,30 @@ pub(super) fn affordable_cache_tokens(model: &dyn CausalLm, max_sequences: usize
         .unwrap_or(ASSUMED_FREE_KIB);
     let affordable = free_kib * 1024 / SHARE / bytes_per_token;
     affordable.clamp(1, max_sequences.saturating_mul(shapes.max_position_embeddings))
+}
+
+/// That every task of every stage can be used, before any weight is loaded.
+fn check_tasks(config: &Config, rewards: &RewardContext) -> Result<()> {
+    for stage in [Stage::Sft, Stage::Rl, Stage::Eval] {
+        let source = match stage {
+            _ if !config.stages.contains(&stage) => None,
+            Stage::Sft => config.sft.tasks.as_ref(),
+            Stage::Rl => config.rl.tasks.as_ref(),
+            Stage::Eval => config.eval.tasks.as_ref(),
+        };
+        let Some(source) = source else { continue };
+        for task in load_tasks(source)? {
+            let problem = match stage {
+                Stage::Sft if task.trace.is_some() => None,
+                Stage::Sft => Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)),
+                Stage::Rl | Stage::Eval => rewards.check_task(&task).err().map(|error| error.to_string()),
+            };
+            if let Some(problem) = problem {
+                return Err(UsageError(problem).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 struct StartModel {

@@ -3,6 +3,7 @@
 mod reward;
 mod score;
 mod synth;
+mod train;
 
 use std::process::{Command, Output};
 

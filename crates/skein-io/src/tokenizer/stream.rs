@@ -92,7 +92,7 @@ mod tests {
     /// A byte-level tokenizer whose tokens are the 256 bytes alone.
     fn byte_tokenizer() -> (tempfile::TempDir, Tokenizer) {
         let dir = tempfile::tempdir().unwrap();
-        train_bpe(["abc"], &BpeSpec { vocab_size: 260 }, dir.path()).unwrap();
+        train_bpe(["abc"], &BpeSpec { vocab_size: 260, split_digits: true }, dir.path()).unwrap();
         let tokenizer = Tokenizer::load(dir.path()).unwrap();
         (dir, tokenizer)
     }

@@ -9,7 +9,7 @@ const TEXTS: [&str; 3] = ["the cat sat on the mat, the cat sat", "12 + 34 = 46; 
 
 fn trained(vocab_size: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    train_bpe(TEXTS, &BpeSpec { vocab_size }, dir.path()).unwrap();
+    train_bpe(TEXTS, &BpeSpec { vocab_size, split_digits: true }, dir.path()).unwrap();
     dir
 }
 
@@ -58,7 +58,7 @@ fn a_trained_tokenizer_has_a_chat_template() {
 #[test]
 fn a_vocabulary_below_the_bytes_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let error = train_bpe(TEXTS, &BpeSpec { vocab_size: 259 }, dir.path()).unwrap_err().to_string();
+    let error = train_bpe(TEXTS, &BpeSpec { vocab_size: 259, split_digits: true }, dir.path()).unwrap_err().to_string();
     assert!(error.contains("a vocabulary of 259 cannot hold the bytes and special tokens (260)"), "{error}");
 }
 

@@ -1,7 +1,6 @@
 //! Trains the tokenizers of models made from scratch.
 //!
-//! Byte-level BPE, so every text can be encoded; every digit is a token of its own, so numbers of equal length have
-//! equally many tokens. The same texts in the same order give the same files.
+//! Byte-level BPE, so every text can be encoded. The same texts in the same order give the same files.
 
 use std::path::Path;
 
@@ -35,6 +34,9 @@ const CHAT_TEMPLATE: &str = "\
 pub struct BpeSpec {
     /// Tokens in all, special ones and bytes included: at least 260. Texts with little variety give fewer.
     pub vocab_size: usize,
+    /// Makes every digit a token of its own, so that numbers of equal length have equally many tokens. Without it
+    /// frequent numbers become single tokens, which a very small model copies and looks up more easily.
+    pub split_digits: bool,
 }
 
 /// Trains on `texts` and writes tokenizer.json and tokenizer_config.json (with a chat template) into `directory`, which
@@ -67,10 +69,9 @@ pub fn train_bpe<'a>(
         PostProcessorWrapper,
         DecoderWrapper,
     > = TokenizerImpl::new(BPE::default());
-    tokenizer.with_pre_tokenizer(Some(Sequence::new(vec![
-        Digits::new(true).into(),
-        ByteLevel::default().add_prefix_space(false).into(),
-    ])));
+    let digits = spec.split_digits.then(|| Digits::new(true).into());
+    let bytes = ByteLevel::default().add_prefix_space(false).into();
+    tokenizer.with_pre_tokenizer(Some(Sequence::new(digits.into_iter().chain([bytes]).collect())));
     tokenizer.with_decoder(Some(ByteLevel::default()));
     // The vector is what the trait's iterator bounds want: Send, and strings it can refer to.
     let texts: Vec<&str> = texts.into_iter().collect();

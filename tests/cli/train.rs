@@ -1,0 +1,229 @@
+//! Runs of a very small model: what they leave behind, how they stop, how they go on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{assert_refused, skein};
+
+/// A run of a few updates takes seconds; past this something hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const CONFIG: &str = r#"
+name = "test"
+stages = ["sft", "rl", "eval"]
+
+[model.scratch]
+tokenizer = "data/tiny-tokenizer"
+hidden_size = 32
+intermediate_size = 64
+num_hidden_layers = 2
+num_attention_heads = 2
+num_key_value_heads = 1
+head_dim = 16
+max_position_embeddings = 512
+
+[prompt]
+style = "compact"
+
+[sft]
+tasks = { procedural = { num_tasks = 64, min_steps = 2, max_steps = 2, seed = 1, level = "tiny" } }
+max_steps = 6
+batch_size = 4
+micro_batch_tokens = 1024
+lr = 1e-3
+max_length = 512
+save_every = 2
+
+[rl]
+tasks = { procedural = { num_tasks = 16, min_steps = 2, max_steps = 2, seed = 2, level = "tiny" } }
+steps = 4
+batch_size = 2
+group_size = 2
+micro_batch_tokens = 1024
+max_prompt_tokens = 300
+kl_coef = 0.1
+filter = false
+save_every = 1
+
+[rl.sampling]
+max_new_tokens = 12
+
+[eval]
+tasks = { procedural = { num_tasks = 4, min_steps = 2, max_steps = 2, seed = 3, split = "test", level = "tiny" } }
+samples = 1
+
+[eval.sampling]
+max_new_tokens = 12
+
+[reward]
+lambda_ans = 1.0
+lambda_ent = 0.0
+
+[logging]
+rollouts_every = 1
+"#;
+
+struct Bench {
+    folder: tempfile::TempDir,
+    config: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("run.toml");
+        fs::write(&config, CONFIG).unwrap();
+        Self { folder, config }
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn args(&self, out: &Path, more: &[&str]) -> Vec<String> {
+        let own = ["train", "--config", self.config.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        own.iter().chain(more).map(|text| (*text).to_owned()).collect()
+    }
+
+    fn train(&self, out: &Path, more: &[&str]) {
+        let args = self.args(out, more);
+        let output = skein(&args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn refused(&self, out: &Path, more: &[&str], code: i32, expected: &str) {
+        let args = self.args(out, more);
+        assert_refused(&args.iter().map(String::as_str).collect::<Vec<_>>(), code, expected);
+    }
+
+    /// A run in the background that has written the checkpoint of `step`.
+    fn start_until(&self, out: &Path, step: u64) -> Child {
+        let child = Command::new(env!("CARGO_BIN_EXE_skein"))
+            .args(self.args(out, &[]))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let checkpoint = out.join(format!("step_{step:06}"));
+        let started = Instant::now();
+        while !checkpoint.exists() {
+            assert!(started.elapsed() < PATIENCE, "{} never came", checkpoint.display());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child
+    }
+}
+
+fn weights(out: &Path, step: u64) -> Vec<u8> {
+    fs::read(out.join(format!("step_{step:06}/model.safetensors"))).unwrap()
+}
+
+#[test]
+fn a_run_leaves_checkpoints_metrics_rollouts_and_an_evaluation() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    bench.train(&out, &[]);
+    for file in ["config.toml", "environment.json", "metrics.jsonl", "metrics.csv", "latest/config.json"] {
+        assert!(out.join(file).is_file(), "{file} is missing");
+    }
+    assert_eq!(fs::read_link(out.join("sft")).unwrap(), Path::new("step_000006"));
+    assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000010"));
+    assert!(out.join("rollouts/step_000010.jsonl").is_file());
+    let evaluation = fs::read_to_string(out.join("eval/02_step_000010.json")).unwrap();
+    let evaluation: serde_json::Value = serde_json::from_str(&evaluation).unwrap();
+    assert_eq!(evaluation["tasks"].as_array().unwrap().len(), 4);
+    assert_eq!(evaluation["arm"], "test");
+    let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    for name in ["sft/loss", "reward/mean", "actor/kl", "response_length/mean", "eval/score"] {
+        assert!(metrics.contains(name), "no {name} in metrics.jsonl");
+    }
+    let report = skein(&["report", out.to_str().unwrap()]);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert!(out.join("report.html").is_file());
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_weights() {
+    let bench = Bench::new();
+    let straight = bench.out("straight");
+    bench.train(&straight, &[]);
+    // In SFT, at the border of the stages, and in RL, where the reference model must come from the border.
+    for kill_after in [2, 6, 8] {
+        let out = bench.out(&format!("killed-{kill_after}"));
+        let mut child = bench.start_until(&out, kill_after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        bench.train(&out, &["--resume", "auto"]);
+        assert!(weights(&straight, 10) == weights(&out, 10), "weights differ after a kill at step {kill_after}");
+        let steps = |run: &Path| fs::read_to_string(run.join("metrics.jsonl")).unwrap().lines().count();
+        assert_eq!(steps(&straight), steps(&out), "metrics rows differ after a kill at step {kill_after}");
+    }
+}
+
+#[test]
+fn ctrl_c_saves_and_the_run_goes_on() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let mut child = bench.start_until(&out, 2);
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    bench.train(&out, &["--resume", "auto"]);
+    let straight = bench.out("straight");
+    bench.train(&straight, &[]);
+    assert!(weights(&straight, 10) == weights(&out, 10), "weights differ after Ctrl-C");
+}
+
+#[test]
+fn a_directory_with_a_run_is_refused_unless_resuming() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    bench.train(&out, &["--set", "stages=[\"sft\"]"]);
+    bench.refused(&out, &["--set", "stages=[\"sft\"]"], 2, "already holds a run");
+    bench.refused(&out, &["--set", "seed=5", "--resume", "auto"], 2, "seed");
+}
+
+#[test]
+fn updates_that_are_not_finite_are_skipped_then_end_the_run() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    bench.refused(&out, &["--set", "sft.lr=1e38", "--set", "sft.max_steps=40"], 1, "updates in a row were skipped");
+    assert!(out.join("latest/model.safetensors").is_file());
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_is_written() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    for (set, expected) in [
+        ("rl.stepz=3", "rl.steps"),
+        ("rl.steps=\"many\"", "rl.steps"),
+        ("model.path=no/such/dir/at/all", "no/such/dir/at/all"),
+        ("sft.tasks={file=\"missing.jsonl\"}", "missing.jsonl"),
+    ] {
+        bench.refused(&out, &["--set", set], 2, expected);
+        assert!(!out.exists(), "{set} left {}", out.display());
+    }
+    let broken = bench.out("broken.jsonl");
+    fs::write(&broken, "{\"id\": \"a\", \"scenario\": \"\", \"steps\": []\n").unwrap();
+    bench.refused(&out, &["--set", &format!("sft.tasks={{file={broken:?}}}")], 2, "broken.jsonl:1");
+    fs::write(&broken, "").unwrap();
+    bench.refused(&out, &["--set", &format!("sft.tasks={{file={broken:?}}}")], 2, "broken.jsonl");
+    bench.refused(&out, &["--set", "rl.max_prompt_tokens=10"], 2, "rl.max_prompt_tokens");
+}
+
+#[test]
+fn a_damaged_newest_checkpoint_is_passed_over() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3"]);
+    let newest = out.join("step_000006/model.safetensors");
+    let bytes = fs::read(&newest).unwrap();
+    fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
+    bench.train(
+        &out,
+        &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"],
+    );
+    assert_eq!(fs::read(&newest).unwrap(), bytes, "the run went on from step 4 to the same weights");
+}
