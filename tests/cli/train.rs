@@ -197,7 +197,7 @@ fn what_cannot_work_is_said_before_anything_is_written() {
     let bench = Bench::new();
     let out = bench.out("run");
     for (set, expected) in [
-        ("rl.stepz=3", "rl.steps"),
+        ("rl.stepz=3", "did you mean `steps`"),
         ("rl.steps=\"many\"", "rl.steps"),
         ("model.path=no/such/dir/at/all", "no/such/dir/at/all"),
         ("sft.tasks={file=\"missing.jsonl\"}", "missing.jsonl"),
