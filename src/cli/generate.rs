@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::types::{Completion, SamplingParams};
+use skein_io::hub::Hub;
 use skein_io::tokenizer::{StreamDecoder, Tokenizer};
 use tch::{Device, Kind};
 
@@ -19,9 +20,9 @@ use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 /// Arguments of `skein generate`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Hugging Face model directory.
+    /// Hugging Face model directory, or a hub id such as owner/name.
     #[arg(long)]
-    model: PathBuf,
+    model: String,
     #[command(flatten)]
     source: Source,
     /// Wrap plain prompts with the model's chat template.
@@ -72,14 +73,15 @@ struct Source {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
-    let tokenizer = Tokenizer::load(&args.model).map_err(|error| UsageError(error.to_string()))?;
-    let mut reader = Prompts::new(&args.model, &tokenizer, args.chat);
+    let model_dir = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
+    let tokenizer = Tokenizer::load(&model_dir).map_err(|error| UsageError(error.to_string()))?;
+    let mut reader = Prompts::new(&model_dir, &tokenizer, args.chat);
     let prompts = match (&args.source.prompt, &args.source.prompts) {
         (Some(text), _) => vec![reader.text(text)?],
         (None, Some(path)) => reader.file(path)?,
         (None, None) => unreachable!("clap demands one of them"),
     };
-    let model = load_model(&args.model, Kind::Float, Device::Cpu)?.model;
+    let model = load_model(&model_dir, Kind::Float, Device::Cpu)?.model;
     let config = EngineConfig { cache_tokens: args.cache_tokens, ..EngineConfig::default() };
     let mut engine = Engine::new(&*model, config).map_err(|error| UsageError(error.to_string()))?;
     let requests = requests(&args, &prompts, &tokenizer);

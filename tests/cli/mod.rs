@@ -1,5 +1,7 @@
 //! The binary as people run it: exit codes, messages, files.
 
+mod config;
+mod generate;
 mod reward;
 mod score;
 mod synth;

@@ -3,32 +3,75 @@
 //! A reader never sees half a file, and a full disk or a killed process leaves an older file of that name as it was.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// A file in the making. Dropped before [`AtomicFile::commit`], it leaves nothing behind.
+pub struct AtomicFile {
+    path: PathBuf,
+    temporary: PathBuf,
+    file: BufWriter<File>,
+    committed: bool,
+}
+
+impl AtomicFile {
+    /// Begins a file that will stand at `path`.
+    ///
+    /// # Errors
+    /// Whatever the operating system says, for instance when the folder does not exist.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let name =
+            path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+        let temporary = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+        let file = BufWriter::new(File::create(&temporary)?);
+        Ok(Self { path: path.to_owned(), temporary, file, committed: false })
+    }
+
+    /// Puts what was written into its place, replacing an older file.
+    ///
+    /// # Errors
+    /// Whatever the operating system says; the older file is then unharmed.
+    pub fn commit(mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()?;
+        fs::rename(&self.temporary, &self.path)?;
+        self.committed = true;
+        File::open(parent(&self.path))?.sync_all()
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if !self.committed {
+            // A leftover that can't be removed is only a leftover.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
 
 /// Puts `contents` into the file at `path`, replacing an older one.
 ///
 /// # Errors
 /// Whatever the operating system says, for instance when the folder does not exist; the older file is then unharmed.
 pub fn write_atomically(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let temporary = beside(path)?;
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(contents)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    });
-    if written.is_err() {
-        // The first error is the one to report; a leftover that can't be removed is only a leftover.
-        let _ = fs::remove_file(&temporary);
-    }
-    written?;
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(contents)?;
+    file.commit()
 }
 
-fn beside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
-    Ok(path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id())))
+/// The folder that holds `path`, `.` for a bare name.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
-//! Writes JSON Lines files that are whole or absent.
-//!
-//! Records go into a file beside the target, which takes the target's name when it is complete and on disk. Reading is
-//! `skein_core::jsonl`.
+//! Writes JSON Lines files that are whole or absent. Reading is `skein_core::jsonl`.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// A JSONL file could not be written; nothing was left at its place, or what was there before.
+use crate::atomic::{AtomicFile, parent};
+
+/// A JSONL file could not be written; what was at its place before is there still.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot write the file: {source}", path.display())]
 pub struct WriteError {
@@ -22,59 +21,28 @@ pub struct WriteError {
 /// A JSONL file in the making. Dropped before [`JsonlWriter::finish`], it leaves nothing behind.
 pub struct JsonlWriter {
     path: PathBuf,
-    beside: PathBuf,
-    file: BufWriter<File>,
-    finished: bool,
+    file: AtomicFile,
 }
 
 impl JsonlWriter {
-    /// Begins the file, making its directory where there is none.
+    /// Begins the file, making its folder where there is none.
     pub fn create(path: &Path) -> Result<Self, WriteError> {
-        let failed = |source| WriteError { path: path.to_owned(), source };
-        let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
-        let beside = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
-        fs::create_dir_all(parent(path)).map_err(failed)?;
-        let file = File::create(&beside).map_err(failed)?;
-        Ok(Self { path: path.to_owned(), beside, file: BufWriter::new(file), finished: false })
+        let file = fs::create_dir_all(parent(path)).and_then(|()| AtomicFile::create(path));
+        let file = file.map_err(|source| WriteError { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
     /// Appends one record.
     pub fn write<T: Serialize + ?Sized>(&mut self, record: &T) -> Result<(), WriteError> {
         let written = serde_json::to_writer(&mut self.file, record).map_err(io::Error::from);
-        written.and_then(|()| self.file.write_all(b"\n")).map_err(|source| self.failed(source))
+        let written = written.and_then(|()| self.file.write_all(b"\n"));
+        written.map_err(|source| WriteError { path: self.path.clone(), source })
     }
 
     /// Puts the complete file in its place.
-    pub fn finish(mut self) -> Result<(), WriteError> {
-        self.publish().map_err(|source| self.failed(source))?;
-        self.finished = true;
-        Ok(())
+    pub fn finish(self) -> Result<(), WriteError> {
+        self.file.commit().map_err(|source| WriteError { path: self.path, source })
     }
-
-    fn publish(&mut self) -> io::Result<()> {
-        self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        fs::rename(&self.beside, &self.path)?;
-        File::open(parent(&self.path))?.sync_all()
-    }
-
-    fn failed(&self, source: io::Error) -> WriteError {
-        WriteError { path: self.path.clone(), source }
-    }
-}
-
-impl Drop for JsonlWriter {
-    fn drop(&mut self) {
-        if !self.finished {
-            // Nothing more can be done about a file that cannot be removed.
-            let _ = fs::remove_file(&self.beside);
-        }
-    }
-}
-
-/// The directory that holds `path`, `.` for a bare name.
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Writes all of `records` as one file.

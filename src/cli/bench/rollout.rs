@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::types::SamplingParams;
+use skein_io::hub::Hub;
 use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
@@ -21,9 +22,9 @@ use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request, Tim
 /// Arguments of `skein bench rollout`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Hugging Face model directory.
+    /// Hugging Face model directory, or a hub id such as owner/name.
     #[arg(long)]
-    model: PathBuf,
+    model: String,
     /// JSONL file of prompts: {"prompt": "…"} or {"messages": […]} a line.
     #[arg(long)]
     prompts: PathBuf,
@@ -72,9 +73,10 @@ impl Run {
 /// Runs the benchmark.
 pub fn run(args: Args) -> Result<()> {
     let repeats = args.repeats.max(1);
-    let tokenizer = Tokenizer::load(&args.model).map_err(|error| UsageError(error.to_string()))?;
-    let prompts = Prompts::new(&args.model, &tokenizer, args.chat).file(&args.prompts)?;
-    let model = load_model(&args.model, Kind::Float, Device::Cpu)?.model;
+    let model_dir = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
+    let tokenizer = Tokenizer::load(&model_dir).map_err(|error| UsageError(error.to_string()))?;
+    let prompts = Prompts::new(&model_dir, &tokenizer, args.chat).file(&args.prompts)?;
+    let model = load_model(&model_dir, Kind::Float, Device::Cpu)?.model;
     let params = SamplingParams { max_new_tokens: args.max_new, ..SamplingParams::default() };
     let requests: Vec<Request> = prompts
         .iter()
@@ -116,7 +118,7 @@ pub fn run(args: Args) -> Result<()> {
     let run = &runs[runs.len() / 2];
     let report = json!({
         "bench": "rollout",
-        "model": args.model.display().to_string(),
+        "model": args.model,
         "device": "cpu",
         "dtype": "f32",
         "threads": tch::get_num_threads(),
