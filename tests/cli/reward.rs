@@ -85,7 +85,11 @@ fn prints_both_rewards_and_every_step() {
 }
 
 #[test]
+<<<<<<< HEAD
 fn without_a_table_for_its_skills_the_score_is_the_answer() {
+=======
+fn without_a_table_the_score_is_the_answer() {
+>>>>>>> 8963309 (cli: reward and score read files through the shared reader, tested as people run them)
     let files = Files::new();
     let paths = [files.path("tasks"), files.path("responses")];
     let output = skein(&files.args(&paths, &[]));
