@@ -289,7 +289,8 @@ impl Query {
         let mut order: Vec<&Column> = puzzle.columns.iter().collect();
         maker.stream.shuffle(&mut order);
         order.insert(0, &puzzle.keys);
-        let line = |texts: Vec<String>| format!("| {} |", texts.join(" | "));
+        let separator = if maker.difficulty.terse { "|" } else { " | " };
+        let line = |texts: Vec<String>| texts.join(separator);
         let mut lines = vec![line(order.iter().map(|column| column.title.to_owned()).collect())];
         lines.extend((0..puzzle.keys.cells.len()).map(|row| line(order.iter().map(|c| c.cells[row].text()).collect())));
         lines.join("\n")

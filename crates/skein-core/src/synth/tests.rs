@@ -81,7 +81,7 @@ fn solve(step: &Step) -> String {
 
 fn solve_table(step: &Step) -> String {
     let (sentence, table) = step.standalone_question().split_once('\n').expect("a table follows");
-    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
     let (header, rows) = rows.split_first().expect("a header");
     let words: Vec<&str> = sentence.split(|c: char| !c.is_alphanumeric()).collect();
     let key = |row: &&Vec<&str>| match header[0] {
