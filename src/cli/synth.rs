@@ -7,10 +7,10 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use skein_core::synth::{Level, Split, Synthesizer};
 use skein_core::task::CrossSkillTask;
-use skein_io::atomic::write_atomically;
+use skein_io::jsonl::write_jsonl;
 
 use super::UsageError;
 
@@ -77,12 +77,7 @@ pub fn run(args: Args) -> Result<()> {
     if !args.traces {
         tasks.iter_mut().for_each(|task| task.trace = None);
     }
-    let mut lines = String::new();
-    for task in &tasks {
-        lines += &serde_json::to_string(task).context("writing a task as JSON")?;
-        lines.push('\n');
-    }
-    write_atomically(&args.out, lines.as_bytes()).with_context(|| format!("writing {}", args.out.display()))?;
+    write_jsonl(&args.out, &tasks)?;
     eprintln!("wrote {} tasks to {}", tasks.len(), args.out.display());
     eprint!("{}", summary(&tasks));
     Ok(())

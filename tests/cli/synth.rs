@@ -68,11 +68,8 @@ fn bad_requests_are_refused_and_write_nothing() {
         assert_refused(&[&base[..], rest].concat(), 2, expected);
     }
     assert_refused(&["synth", "--n", "3", "--out", out], 2, "--procedural");
-    let nowhere = folder.path().join("nowhere/tasks.jsonl");
-    assert_refused(
-        &["synth", "--procedural", "--n", "3", "--out", nowhere.to_str().unwrap()],
-        1,
-        "nowhere/tasks.jsonl",
-    );
+    let beneath_a_file = path.join("tasks.jsonl");
+    let out = beneath_a_file.to_str().unwrap();
+    assert_refused(&["synth", "--procedural", "--n", "3", "--out", out], 1, "tasks.jsonl/tasks.jsonl: cannot write");
     assert_eq!(fs::read_to_string(&path).unwrap(), "old");
 }
