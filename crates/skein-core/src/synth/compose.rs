@@ -141,7 +141,7 @@ impl Synthesizer {
         CrossSkillTask {
             id,
             scenario: maker.scenario(&drafts),
-            trace: Some(trace(&drafts)),
+            trace: Some(maker.trace(&drafts)),
             steps: drafts.into_iter().map(Draft::into_step).collect(),
             provenance: Some(Provenance { generator: GENERATOR.to_owned(), seed: self.seed }),
         }
@@ -151,17 +151,6 @@ impl Synthesizer {
 fn no_fit(sequence: &[SkillKey]) -> SynthError {
     let names: Vec<String> = sequence.iter().map(|skill| format!("`{skill}`")).collect();
     SynthError::NoFit(names.join(", "))
-}
-
-/// The think block works each step in a few tokens; the pairs follow it.
-fn trace(drafts: &[Draft]) -> String {
-    let works: Vec<String> =
-        drafts.iter().enumerate().map(|(index, draft)| format!("{}: {}", index + 1, draft.work)).collect();
-    let pairs = drafts.iter().map(|draft| ResponseStep {
-        skill: SkillLabel { domain: Some(draft.domain.title()), skill: draft.skill },
-        answer: &draft.answer,
-    });
-    render_response(Some(&works.join("; ")), pairs)
 }
 
 impl Draft {
@@ -199,6 +188,17 @@ const SCENARIOS: Phrasing = Phrasing {
 };
 
 impl Maker<'_> {
+    /// The think block works each step in a few tokens; the pairs follow it.
+    fn trace(&self, drafts: &[Draft]) -> String {
+        let works: Vec<String> =
+            drafts.iter().enumerate().map(|(index, draft)| format!("{}: {}", index + 1, draft.work)).collect();
+        let pairs = drafts.iter().map(|draft| ResponseStep {
+            skill: SkillLabel { domain: Some(draft.domain.title()), skill: draft.skill },
+            answer: &draft.answer,
+        });
+        render_response(Some(&self.written(&works.join("; "))), pairs)
+    }
+
     fn scenario(&mut self, drafts: &[Draft]) -> String {
         let counts_choice = drafts.windows(2).any(|pair| pair[0].outcome.chosen && pair[1].standalone.is_some());
         if self.difficulty.terse && !counts_choice {

@@ -62,8 +62,8 @@ pub struct Difficulty {
     pub max_factor: i64,
     /// Rows of a table.
     pub num_rows: usize,
-    /// Columns of a table that hold numbers.
-    pub num_number_columns: usize,
+    /// Columns of a table beside its keys and those asked about.
+    pub num_spare_columns: usize,
     /// Options of a multiple-choice question.
     pub num_options: usize,
     /// Whether questions are clipped phrases instead of sentences.
@@ -74,13 +74,15 @@ impl Level {
     /// The sizes of this level.
     pub fn difficulty(self) -> Difficulty {
         match self {
+            // Most answers are one digit, one token, so that looking one up in a table or among options is one match;
+            // below 12 a skill that multiplies would have a single pair of numbers held out.
             Level::Tiny => Difficulty {
-                max_answer: 20,
-                max_given: 12,
-                max_addend: 9,
-                max_factor: 4,
+                max_answer: 12,
+                max_given: 9,
+                max_addend: 8,
+                max_factor: 9,
                 num_rows: 3,
-                num_number_columns: 2,
+                num_spare_columns: 0,
                 num_options: 3,
                 terse: true,
             },
@@ -89,8 +91,8 @@ impl Level {
                 max_given: 60,
                 max_addend: 60,
                 max_factor: 9,
-                num_rows: 5,
-                num_number_columns: 3,
+                num_rows: 4,
+                num_spare_columns: 2,
                 num_options: 4,
                 terse: false,
             },

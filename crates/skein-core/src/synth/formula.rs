@@ -42,8 +42,13 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} * {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Rectangle {x} by {a}. Area?", "Sides {x} and {a}. Area of the rectangle?"],
-                test: &["Area of the rectangle {x} by {a}?"],
+                train: &[
+                    "Area of a rectangle {x} by {a}?",
+                    "Rectangle, {x} by {a}. Find its area.",
+                    "Sides are {x} by {a}. What is the area?",
+                    "Find the area of a rectangle of {x} by {a}.",
+                ],
+                test: &["What is the area of a rectangle {x} by {a}?", "A rectangle of {x} by {a}. Find the area."],
             },
             full: Wordings {
                 train: &[
@@ -66,8 +71,13 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} - {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Solve n + {a} = {x}.", "n + {a} = {x}. Find n."],
-                test: &["Find n: n + {a} = {x}."],
+                train: &[
+                    "Solve n + {a} = {x}.",
+                    "Find n in n + {a} = {x}.",
+                    "What is n if n + {a} = {x}?",
+                    "Equation: n + {a} = {x}. Solve for n.",
+                ],
+                test: &["Solve for n if n + {a} = {x}.", "Equation: n + {a} = {x}. What is n?"],
             },
             full: Wordings {
                 train: &[
@@ -87,8 +97,13 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{a} * {x} = {m}, {m} + {b} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Put n = {x} into {a}n + {b}.", "{a}n + {b} at n = {x}?"],
-                test: &["Put n = {x}: {a}n + {b}?"],
+                train: &[
+                    "Put n = {x} into {a}n + {b}.",
+                    "Find {a}n + {b} for n = {x}.",
+                    "What is {a}n + {b} if n = {x}?",
+                    "Let n = {x}. What is {a}n + {b}?",
+                ],
+                test: &["Find {a}n + {b} if n = {x}.", "Put n = {x}. What is {a}n + {b}?"],
             },
             full: Wordings {
                 train: &[
@@ -111,8 +126,13 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{a} + {x} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["|n - {a}| <= {x}. Largest n?", "Largest n with |n - {a}| <= {x}?"],
-                test: &["|n - {a}| <= {x}: find the largest n."],
+                train: &[
+                    "Largest n with |n - {a}| <= {x}?",
+                    "Find the largest n for |n - {a}| <= {x}.",
+                    "Solve |n - {a}| <= {x} for the largest n.",
+                    "If |n - {a}| <= {x}, what is the largest n?",
+                ],
+                test: &["What is the largest n with |n - {a}| <= {x}?", "Solve |n - {a}| <= {x}. Find the largest n."],
             },
             full: Wordings {
                 train: &[
@@ -135,8 +155,16 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} * {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Speed {x} for {a} hours. Distance?", "{a} hours at speed {x}. Distance?"],
-                test: &["Distance at speed {x} for {a} hours?"],
+                train: &[
+                    "How far at speed {x} for {a} hours?",
+                    "Distance for {a} hours at speed {x}?",
+                    "Find the distance at speed {x} in {a} hours.",
+                    "A car at speed {x} goes {a} hours. How far?",
+                ],
+                test: &[
+                    "A car goes {a} hours at speed {x}. Find the distance.",
+                    "Distance at speed {x} for {a} hours?",
+                ],
             },
             full: Wordings {
                 train: &[
@@ -159,8 +187,16 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} + {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Goods {x}, shipping {a}. Total cost?", "Total cost of goods {x} with shipping {a}?"],
-                test: &["Goods {x} with shipping {a}: total cost?"],
+                train: &[
+                    "Pay for goods {x} and shipping {a}. Total cost?",
+                    "Total cost of goods {x} with shipping {a}?",
+                    "With shipping {a} and goods {x}, what is the cost?",
+                    "Find the cost of goods {x} plus shipping {a}.",
+                ],
+                test: &[
+                    "What is the total cost of goods {x} plus shipping {a}?",
+                    "With shipping {a} and goods {x}, find the cost.",
+                ],
             },
             full: Wordings {
                 train: &[
@@ -183,8 +219,16 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} * {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["{x} hours, pay {a} an hour. Gross?", "Pay {a} an hour. Gross for {x} hours?"],
-                test: &["Gross for {x} hours, pay {a} an hour?"],
+                train: &[
+                    "Work {x} hours for pay {a}. Gross?",
+                    "Gross earnings of {x} hours with pay {a}?",
+                    "At pay {a} for {x} hours, what is the gross?",
+                    "Find the gross of {x} hours at pay {a}.",
+                ],
+                test: &[
+                    "What is the gross of {x} hours with pay {a}?",
+                    "At pay {a} for {x} hours, find the gross earnings.",
+                ],
             },
             full: Wordings {
                 train: &[
@@ -207,8 +251,16 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} - {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Revenue {x}, expenses {a}. Profit?", "Profit on revenue {x} with expenses {a}?"],
-                test: &["Revenue {x} with expenses {a}: profit?"],
+                train: &[
+                    "With revenue {x} and expenses {a}, what is the profit?",
+                    "Profit of revenue {x} less expenses {a}?",
+                    "Find the profit at revenue {x}, expenses {a}.",
+                    "After expenses {a} of revenue {x}, what profit?",
+                ],
+                test: &[
+                    "What is the profit of revenue {x}, expenses {a}?",
+                    "With revenue {x} and expenses {a}, find the profit.",
+                ],
             },
             full: Wordings {
                 train: &[
@@ -231,8 +283,13 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{a} * {x} = {m}, {m} + {b} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Utility {a}q + {b}, q = {x}. Utility?", "q = {x} goods, utility {a}q + {b}. Utility?"],
-                test: &["Utility {a}q + {b} of q = {x} goods?"],
+                train: &[
+                    "Utility {a}q + {b} at q = {x}?",
+                    "Find the utility {a}q + {b} for q = {x}.",
+                    "With q = {x}, what is the utility {a}q + {b}?",
+                    "Utility is {a}q + {b}. What is it at q = {x}?",
+                ],
+                test: &["What is the utility {a}q + {b} at q = {x}?", "With q = {x}, find the utility {a}q + {b}."],
             },
             full: Wordings {
                 train: &[
@@ -255,8 +312,16 @@ pub(super) static FORMULAS: [Formula; 10] = [
         work: "{x} + {a} = {y}",
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Starts day {x}, ends {a} days later. End day?", "{a} days after day {x}. Which day?"],
-                test: &["Starts day {x}. Which day is {a} days later?"],
+                train: &[
+                    "From day {x}, which day is {a} days later?",
+                    "Starts on day {x}, ends {a} days later. End?",
+                    "Which day comes {a} days later than day {x}?",
+                    "Find the day {a} days later than day {x}.",
+                ],
+                test: &[
+                    "From day {x}, find the day {a} days later.",
+                    "Starts on day {x}. Which day comes {a} days later?",
+                ],
             },
             full: Wordings {
                 train: &[
@@ -332,7 +397,7 @@ impl Formula {
             (Operand::Previous, Some(incoming)) => (maker.refer(incoming, &asked_with), String::new()),
             (Operand::Cases(cases), Some(incoming)) => (
                 maker.refer_by_cases(incoming, cases) + &asked_with("x"),
-                format!("{} -> {x}, ", incoming.outcome.value.text()),
+                format!("{} = {x}, ", incoming.outcome.value.text()),
             ),
             _ => (asked_with(&x_text), String::new()),
         };
@@ -359,8 +424,8 @@ impl Formula {
         })
     }
 
-    /// The right number among those that follow from other values of x, so that the question alone does not tell
-    /// which is right.
+    /// The right number among those that follow from other values of x (and numbers near it where there are too few),
+    /// so that the question alone does not tell which is right.
     fn draw_options(
         &self,
         maker: &mut Maker,
@@ -373,10 +438,12 @@ impl Formula {
             (_, Some(incoming)) => incoming.outcome.other_numbers(),
             (_, None) => Vec::new(),
         };
-        let mut options = vec![(self.compute)(x, a, b)];
-        for y in maker.plausible(x, others).into_iter().map(|x| (self.compute)(x, a, b)) {
-            if y >= 1 && !options.contains(&y) && options.len() < maker.difficulty.num_options {
-                options.push(y);
+        let y = (self.compute)(x, a, b);
+        let follow: Vec<i64> = maker.plausible(x, others).into_iter().map(|x| (self.compute)(x, a, b)).collect();
+        let mut options = vec![y];
+        for wrong in maker.plausible(y, follow) {
+            if !options.contains(&wrong) && options.len() < maker.difficulty.num_options {
+                options.push(wrong);
             }
         }
         let full = options.len() == maker.difficulty.num_options;

@@ -126,8 +126,8 @@ const CHOICE_REFERENCES: Wordings = Wordings {
 
 const CASES: Phrasing = Phrasing {
     terse: Wordings {
-        train: &["By answer {k}, x is: {cases}. ", "x by answer {k}: {cases}. "],
-        test: &["By answer {k}: x is {cases}. "],
+        train: &["By answer {k}, x is one of ({cases}). ", "Find x by answer {k} ({cases}). "],
+        test: &["Find x, by answer {k} one of ({cases}). "],
     },
     full: Wordings {
         train: &[
@@ -156,9 +156,15 @@ impl Maker<'_> {
 
     /// The sentence that says which number x is for each word the earlier answer can be.
     fn refer_by_cases(&mut self, incoming: Incoming, cases: &[(String, i64)]) -> String {
-        let cases: Vec<String> = cases.iter().map(|(word, number)| format!("{word} {number}")).collect();
+        let cases: Vec<String> = cases.iter().map(|(word, number)| format!("{word} = {number}")).collect();
+        let cases = self.written(&cases.join(", "));
         let wording = content::pick_wording(self.wordings(&CASES), self.split, &mut self.stream);
-        fill(wording, &[("k", &incoming.step.to_string()), ("cases", &cases.join(", "))])
+        fill(wording, &[("k", &incoming.step.to_string()), ("cases", &cases)])
+    }
+
+    /// A calculation or list in the style of the level.
+    fn written(&self, text: &str) -> String {
+        if self.difficulty.terse { content::tighten(text) } else { text.to_owned() }
     }
 
     /// `count` different numbers of `range`, in random order; `None` where it holds fewer.
@@ -176,13 +182,14 @@ impl Maker<'_> {
         Some(drawn)
     }
 
-    /// What `number` could have been: `others` first, then the positive numbers next to it, each in random order.
+    /// What `number` could have been: `others` first, then the answers next to it, each in random order.
     fn plausible(&mut self, number: i64, mut others: Vec<i64>) -> Vec<i64> {
         const REACH: i64 = 4;
-        let mut near: Vec<i64> = (number - REACH..=number + REACH).filter(|&n| n >= 1 && n != number).collect();
+        let mut near: Vec<i64> = (number - REACH..=number + REACH).collect();
         self.stream.shuffle(&mut others);
         self.stream.shuffle(&mut near);
         others.extend(near);
+        others.retain(|&other| other != number && (1..=self.difficulty.max_answer).contains(&other));
         others
     }
 

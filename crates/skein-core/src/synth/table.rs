@@ -5,7 +5,8 @@
 use std::slice;
 
 use super::content::{Kind, Value, fill, pick_wording, split_of};
-use super::{Draft, Incoming, Maker, Outcome, Phrasing, Puzzle, Wordings};
+use super::{Difficulty, Draft, Incoming, Maker, Outcome, Phrasing, Puzzle, Wordings};
+use crate::skill::Domain;
 
 /// What is asked of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,15 @@ pub(super) static QUERIES: [Query; 5] = [
         skill: "Column Value Extraction",
         target: Target::Cell,
         phrasing: Phrasing {
-            terse: Wordings { train: &["{col} of {key}?", "{key}: which {col}?"], test: &["Which {col} of {key}?"] },
+            terse: Wordings {
+                train: &[
+                    "{col} of {key}?",
+                    "Find the {col} of {key}.",
+                    "What {col} has {key}?",
+                    "Read the {col} for {key}.",
+                ],
+                test: &["Find the {col} for {key}.", "What is the {col} of {key}?"],
+            },
             full: Wordings {
                 train: &[
                     "What does the column {col} say for {key}?",
@@ -49,8 +58,13 @@ pub(super) static QUERIES: [Query; 5] = [
         target: Target::Sum,
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["{col} plus {col2} of {key}?", "{key}: {col} and {col2} together?"],
-                test: &["{key}: {col} plus {col2} together?"],
+                train: &[
+                    "{col} plus {col2} of {key}?",
+                    "Add {col} and {col2} of {key}.",
+                    "Sum of {col} and {col2} for {key}?",
+                    "For {key}, add {col} plus {col2}.",
+                ],
+                test: &["For {key}, sum of {col} and {col2}?", "Add {col} plus {col2} for {key}."],
             },
             full: Wordings {
                 train: &[
@@ -67,8 +81,13 @@ pub(super) static QUERIES: [Query; 5] = [
         target: Target::Rank,
         phrasing: Phrasing {
             terse: Wordings {
-                train: &["Rank of {key} by {col}, most first?", "{key}: rank by most {col}?"],
-                test: &["{key}: rank by {col}, most first?"],
+                train: &[
+                    "Rank of {key} by {col}?",
+                    "By {col}, what rank has {key}?",
+                    "Find the rank by {col} of {key}.",
+                    "At what rank by {col} is {key}?",
+                ],
+                test: &["By {col}, find the rank of {key}.", "What rank by {col} has {key}?"],
             },
             full: Wordings {
                 train: &[
@@ -87,7 +106,15 @@ pub(super) static QUERIES: [Query; 5] = [
         skill: "Venue Extraction",
         target: Target::Word(Kind::Place),
         phrasing: Phrasing {
-            terse: Wordings { train: &["Venue of {key}?", "{key}: where is it?"], test: &["{key}: which venue?"] },
+            terse: Wordings {
+                train: &[
+                    "Venue of {key}?",
+                    "Find the venue of {key}.",
+                    "At what venue is {key}?",
+                    "Where is the venue for {key}?",
+                ],
+                test: &["What venue has {key}?", "Find the venue for {key}."],
+            },
             full: Wordings {
                 train: &[
                     "At which venue does {key} take place?",
@@ -102,7 +129,15 @@ pub(super) static QUERIES: [Query; 5] = [
         skill: "Player Identification",
         target: Target::Word(Kind::Person),
         phrasing: Phrasing {
-            terse: Wordings { train: &["Player of {key}?", "{key}: who plays?"], test: &["{key}: which player?"] },
+            terse: Wordings {
+                train: &[
+                    "Player of {key}?",
+                    "Find the player of {key}.",
+                    "Who is the player for {key}?",
+                    "Which player has {key}?",
+                ],
+                test: &["Who is the player of {key}?", "Find the player for {key}."],
+            },
             full: Wordings {
                 train: &[
                     "Which player is listed for {key}?",
@@ -114,9 +149,6 @@ pub(super) static QUERIES: [Query; 5] = [
         },
     },
 ];
-
-const TERSE_COLUMNS: [&str; 4] = ["Pts", "Age", "Qty", "Fee"];
-const FULL_COLUMNS: [&str; 8] = ["Points", "Age", "Quantity", "Fee", "Weight", "Price", "Stock", "Matches"];
 
 #[derive(Debug, Clone)]
 struct Column {
@@ -166,20 +198,69 @@ impl TablePuzzle {
         (0..self.keys.cells.len()).map(|row| self.result(row)).collect()
     }
 
-    /// How the answer is found, written down: the key, what is read from its row, and what follows from it.
-    fn work(&self, row: usize) -> Option<String> {
-        let (key, result) = (self.keys.cells[row].text(), self.result(row)?.text());
-        let cell = |column: usize| self.columns[column].cells[row].text();
-        Some(match self.target {
-            Target::Cell | Target::Word(_) => format!("{key} -> {result}"),
-            Target::Sum => format!("{key} -> {} + {} = {result}", cell(0), cell(1)),
+    /// How the answer is found, written down: the cells of the row that it follows from, as the table shows them.
+    fn work(&self, row: usize, order: &[usize], style: &TableStyle) -> Option<String> {
+        let num_read = if self.target == Target::Sum { 2 } else { 1 };
+        let read = order.iter().filter(|&&column| column < num_read);
+        let mut cells: Vec<String> = read.map(|&column| self.columns[column].cells[row].text()).collect();
+        let result = self.result(row)?.text();
+        let conclusion = match self.target {
+            Target::Cell | Target::Word(_) => String::new(),
+            Target::Sum => format!(", {} = {result}", cells.join(" + ")),
             Target::Rank => {
                 let mut sorted = self.columns[0].cells.clone();
                 sorted.sort_by_key(|value| if let Value::Number(number) = value { -number } else { 0 });
                 let sorted: Vec<String> = sorted.iter().map(Value::text).collect();
-                format!("{key} -> {} in {} -> {result}", cell(0), sorted.join(" "))
+                format!(" in {} -> {result}", sorted.join(" "))
             }
-        })
+        };
+        cells.insert(0, style.key(&self.keys.cells[row]));
+        Some(cells.join(style.separator) + &conclusion)
+    }
+
+    /// The table as text, its columns after the keys in `order`.
+    fn show(&self, order: &[usize], style: &TableStyle) -> String {
+        let line = |key: String, cell: &dyn Fn(&Column) -> String| {
+            let cells = order.iter().map(|&column| cell(&self.columns[column]));
+            std::iter::once(key).chain(cells).collect::<Vec<_>>().join(style.separator)
+        };
+        let title = style.key_title.unwrap_or(self.keys.title);
+        let mut lines = vec![line(title.to_owned(), &|column: &Column| column.title.to_owned())];
+        for (row, key) in self.keys.cells.iter().enumerate() {
+            lines.push(line(style.key(key), &|column: &Column| column.cells[row].text()));
+        }
+        lines.join("\n")
+    }
+}
+
+/// How a level writes tables.
+struct TableStyle {
+    separator: &'static str,
+    /// What stands over the keys, where it is not the column's own title.
+    key_title: Option<&'static str>,
+    /// What a key begins with, in tables and in questions.
+    key_mark: &'static str,
+    column_titles: &'static [&'static str],
+}
+
+/// Tables of tiny tasks mark their keys, so that a key is the same tokens in a table, a question and a calculation.
+const TERSE_STYLE: TableStyle =
+    TableStyle { separator: "|", key_title: Some("#"), key_mark: "#", column_titles: &["Pts", "Age", "Qty", "Fee"] };
+
+const FULL_STYLE: TableStyle = TableStyle {
+    separator: " | ",
+    key_title: None,
+    key_mark: "",
+    column_titles: &["Points", "Age", "Quantity", "Fee", "Weight", "Price", "Stock", "Matches"],
+};
+
+impl TableStyle {
+    fn of(difficulty: &Difficulty) -> &'static Self {
+        if difficulty.terse { &TERSE_STYLE } else { &FULL_STYLE }
+    }
+
+    fn key(&self, key: &Value) -> String {
+        format!("{}{}", self.key_mark, key.text())
     }
 }
 
@@ -190,47 +271,51 @@ fn numbers(numbers: Vec<i64>) -> Vec<Value> {
 impl Query {
     /// A step of this query; `None` where its table can't be keyed by what comes in, or a draw did not fit.
     pub(super) fn draft(&'static self, maker: &mut Maker, incoming: Option<Incoming>) -> Option<Draft> {
+        let style = TableStyle::of(&maker.difficulty);
         let keys = self.draw_keys(maker, incoming)?;
-        let columns = self.draw_columns(maker, &keys)?;
-        let row = match incoming {
-            Some(incoming) => keys.cells.iter().position(|key| *key == incoming.outcome.value)?,
-            None => maker.stream.below(keys.cells.len() as u64) as usize,
+        let columns = self.draw_columns(maker, &keys, style)?;
+        let previous = incoming.map(|incoming| &incoming.outcome.value);
+        let given = match previous {
+            Some(_) => None,
+            None => Some(maker.stream.choose(&keys.cells).clone()),
         };
-        let given = if incoming.is_none() { Some(keys.cells[row].clone()) } else { None };
         let puzzle = TablePuzzle { target: self.target, given, keys, columns };
-        let results = puzzle.results()?;
-        let distinct = (1..results.len()).all(|row| !results[..row].contains(&results[row]));
-        let shown = self.show(maker, &puzzle);
-        if !distinct || split_of(&shown) != maker.split {
+        let row = puzzle.row(previous)?;
+        let mut others = puzzle.results()?;
+        let result = others.remove(row);
+        let fits = !matches!(result, Value::Number(number) if number > maker.difficulty.max_answer);
+        let distinct = !others.contains(&result) && (1..others.len()).all(|i| !others[..i].contains(&others[i]));
+        let mut order: Vec<usize> = (0..puzzle.columns.len()).collect();
+        maker.stream.shuffle(&mut order);
+        let shown = puzzle.show(&order, style);
+        if !fits || !distinct || split_of(&shown) != maker.split {
             return None;
         }
 
         let wording = pick_wording(maker.wordings(&self.phrasing), maker.split, &mut maker.stream);
         let second = puzzle.columns.get(1).map_or("", |column| column.title);
-        let numbered = if maker.difficulty.terse { "No" } else { "number" };
-        let number_key = matches!(puzzle.keys.cells[row], Value::Number(_));
-        let asked_with = |key: &str| {
-            let key = if number_key { format!("{numbered} {key}") } else { key.to_owned() };
-            fill(wording, &[("key", &key), ("col2", second), ("col", puzzle.columns[0].title)])
+        let key = &puzzle.keys.cells[row];
+        let mark = match key {
+            Value::Number(_) if !maker.difficulty.terse => "number ",
+            _ => style.key_mark,
         };
-        let key = puzzle.keys.cells[row].text();
-        let question = match incoming {
-            Some(incoming) => maker.refer(incoming, &asked_with),
-            None => asked_with(&key),
+        let asked_with = |key: &str| {
+            fill(wording, &[("key", &format!("{mark}{key}")), ("col2", second), ("col", puzzle.columns[0].title)])
+        };
+        let alone = format!("{}\n{shown}", asked_with(&key.text()));
+        let (question, standalone) = match incoming {
+            Some(incoming) => (format!("{}\n{shown}", maker.refer(incoming, &asked_with)), Some(alone)),
+            None => (alone, None),
         };
         Some(Draft {
-            domain: crate::skill::Domain::InformationExtraction,
+            domain: Domain::InformationExtraction,
             skill: self.skill,
-            question: format!("{question}\n{shown}"),
-            standalone: incoming.map(|_| format!("{}\n{shown}", asked_with(&key))),
+            question,
+            standalone,
             options: Vec::new(),
-            answer: puzzle.gold(incoming.map(|incoming| &incoming.outcome.value))?,
-            work: puzzle.work(row)?,
-            outcome: Outcome {
-                value: results[row].clone(),
-                others: results.iter().enumerate().filter(|(other, _)| *other != row).map(|(_, v)| v.clone()).collect(),
-                chosen: false,
-            },
+            answer: puzzle.gold(previous)?,
+            work: puzzle.work(row, &order, style)?,
+            outcome: Outcome { value: result, others, chosen: false },
             puzzle: Puzzle::Table(puzzle),
         })
     }
@@ -254,45 +339,31 @@ impl Query {
         };
         maker.stream.shuffle(&mut cells);
         let title = match cells.first()? {
-            Value::Number(_) if maker.difficulty.terse => "No",
             Value::Number(_) => "Number",
             Value::Word(kind, _) => kind.title(),
         };
         Some(Column { title, cells })
     }
 
-    fn draw_columns(&self, maker: &mut Maker, keys: &Column) -> Option<Vec<Column>> {
-        let difficulty = maker.difficulty;
+    fn draw_columns(&self, maker: &mut Maker, keys: &Column, style: &TableStyle) -> Option<Vec<Column>> {
+        let num_rows = maker.difficulty.num_rows;
         let mut columns = Vec::new();
-        if let Target::Word(kind) = self.target {
-            if kind.title() == keys.title {
-                return None;
+        let num_asked = match self.target {
+            Target::Word(kind) if kind.title() == keys.title => return None,
+            Target::Word(kind) => {
+                let cells = maker.entities.draw(kind, num_rows, &[], &mut maker.stream)?;
+                columns.push(Column { title: kind.title(), cells });
+                0
             }
-            let cells = maker.entities.draw(kind, difficulty.num_rows, &[], &mut maker.stream)?;
-            columns.push(Column { title: kind.title(), cells });
-        }
-        let mut titles: Vec<&'static str> =
-            if difficulty.terse { TERSE_COLUMNS.to_vec() } else { FULL_COLUMNS.to_vec() };
+            Target::Cell | Target::Rank => 1,
+            Target::Sum => 2,
+        };
+        let mut titles = style.column_titles.to_vec();
         maker.stream.shuffle(&mut titles);
-        // A word column stands in for one of numbers, so that all tables of a level are equally wide.
-        titles.truncate(difficulty.num_number_columns - columns.len());
-        let largest = if self.target == Target::Sum { difficulty.max_answer / 2 } else { difficulty.max_answer };
-        for title in titles {
-            let cells = maker.distinct_numbers(difficulty.num_rows, 1..=largest)?;
-            columns.push(Column { title, cells: numbers(cells) });
+        for title in titles.into_iter().take(num_asked + maker.difficulty.num_spare_columns) {
+            let cells = numbers(maker.distinct_numbers(num_rows, 1..=maker.difficulty.max_answer)?);
+            columns.push(Column { title, cells });
         }
         Some(columns)
-    }
-
-    /// The table as text, its columns after the key in random order.
-    fn show(&self, maker: &mut Maker, puzzle: &TablePuzzle) -> String {
-        let mut order: Vec<&Column> = puzzle.columns.iter().collect();
-        maker.stream.shuffle(&mut order);
-        order.insert(0, &puzzle.keys);
-        let separator = if maker.difficulty.terse { "|" } else { " | " };
-        let line = |texts: Vec<String>| texts.join(separator);
-        let mut lines = vec![line(order.iter().map(|column| column.title.to_owned()).collect())];
-        lines.extend((0..puzzle.keys.cells.len()).map(|row| line(order.iter().map(|c| c.cells[row].text()).collect())));
-        lines.join("\n")
     }
 }

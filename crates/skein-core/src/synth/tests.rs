@@ -85,8 +85,11 @@ fn solve_table(step: &Step) -> String {
     let (header, rows) = rows.split_first().expect("a header");
     let words: Vec<&str> = sentence.split(|c: char| !c.is_alphanumeric()).collect();
     let key = |row: &&Vec<&str>| match header[0] {
-        "No" | "Number" => words.windows(2).any(|w| w[0].eq_ignore_ascii_case(header[0]) && w[1] == row[0]),
-        _ => sentence.contains(row[0]),
+        "Number" => words.windows(2).any(|pair| pair[0].eq_ignore_ascii_case("number") && pair[1] == row[0]),
+        // `#1` must not be found in `#12`.
+        _ => sentence.match_indices(row[0]).any(|(at, key)| {
+            !sentence[at + key.len()..].starts_with(|next: char| next.is_alphanumeric())
+        }),
     };
     let wanted: Vec<&Vec<&str>> = rows.iter().filter(key).collect();
     assert_eq!(wanted.len(), 1, "one row is asked for in: {}", step.standalone_question());
