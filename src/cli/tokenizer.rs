@@ -52,8 +52,12 @@ pub fn run(args: Args) -> Result<()> {
     let wording = PromptTemplate::new(args.prompt, domains_of(&tasks));
     let texts: Vec<String> =
         tasks.iter().flat_map(|task| [Some(wording.task(task)), task.trace.clone()]).flatten().collect();
-    train_bpe(texts.iter().map(String::as_str), &BpeSpec { vocab_size: args.vocab_size, split_digits: !args.whole_numbers }, &args.out)
-        .map_err(|error| UsageError(error.to_string()))?;
+    train_bpe(
+        texts.iter().map(String::as_str),
+        &BpeSpec { vocab_size: args.vocab_size, split_digits: !args.whole_numbers },
+        &args.out,
+    )
+    .map_err(|error| UsageError(error.to_string()))?;
     let tokenizer = Tokenizer::load(&args.out)?;
     tracing::info!("{} tokens in {}", tokenizer.vocab_size(), args.out.display());
     Ok(())

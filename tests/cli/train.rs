@@ -100,11 +100,8 @@ impl Bench {
 
     /// A run in the background that has written the checkpoint of `step`.
     fn start_until(&self, out: &Path, step: u64) -> Child {
-        let child = Command::new(env!("CARGO_BIN_EXE_skein"))
-            .args(self.args(out, &[]))
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let child =
+            Command::new(env!("CARGO_BIN_EXE_skein")).args(self.args(out, &[])).stderr(Stdio::null()).spawn().unwrap();
         let checkpoint = out.join(format!("step_{step:06}"));
         let started = Instant::now();
         while !checkpoint.exists() {
@@ -221,9 +218,6 @@ fn a_damaged_newest_checkpoint_is_passed_over() {
     let newest = out.join("step_000006/model.safetensors");
     let bytes = fs::read(&newest).unwrap();
     fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
-    bench.train(
-        &out,
-        &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"],
-    );
+    bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"]);
     assert_eq!(fs::read(&newest).unwrap(), bytes, "the run went on from step 4 to the same weights");
 }

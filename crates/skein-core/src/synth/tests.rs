@@ -87,9 +87,9 @@ fn solve_table(step: &Step) -> String {
     let key = |row: &&Vec<&str>| match header[0] {
         "Number" => words.windows(2).any(|pair| pair[0].eq_ignore_ascii_case("number") && pair[1] == row[0]),
         // `#1` must not be found in `#12`.
-        _ => sentence.match_indices(row[0]).any(|(at, key)| {
-            !sentence[at + key.len()..].starts_with(|next: char| next.is_alphanumeric())
-        }),
+        _ => sentence
+            .match_indices(row[0])
+            .any(|(at, key)| !sentence[at + key.len()..].starts_with(|next: char| next.is_alphanumeric())),
     };
     let wanted: Vec<&Vec<&str>> = rows.iter().filter(key).collect();
     assert_eq!(wanted.len(), 1, "one row is asked for in: {}", step.standalone_question());
@@ -351,7 +351,7 @@ fn equal_seeds_give_equal_files() {
     };
     assert_eq!(digest(17), digest(17));
     assert_ne!(digest(17), digest(18));
-    assert_eq!(digest(17), 8461896440352591486);
+    assert_eq!(digest(17), 13686433305355776476);
 }
 
 /// Words, digits and signs: about what a tokenizer trained on tiny tasks makes of them.
