@@ -297,10 +297,11 @@ struct StartModel {
 fn start_model(config: &Config, resumed: Option<&Path>) -> Result<StartModel> {
     let kind = kind(config);
     if let Some(dir) = resumed {
-        return Ok(StartModel { pretrained: load_model(dir, kind, Device::Cpu)?, assets: dir.to_owned() });
+        // Not the checkpoint's own copy: that one is pruned while the run goes on.
+        return Ok(StartModel { pretrained: load_model(dir, kind, Device::Cpu)?, assets: assets_dir(config)? });
     }
     if !config.model.path.is_empty() {
-        let dir = Hub::from_env().resolve(&config.model.path, None).map_err(|error| UsageError(error.to_string()))?;
+        let dir = assets_dir(config)?;
         let pretrained = load_model(&dir, kind, Device::Cpu).map_err(|error| UsageError(error.to_string()))?;
         return Ok(StartModel { pretrained, assets: dir });
     }
@@ -313,6 +314,15 @@ fn start_model(config: &Config, resumed: Option<&Path>) -> Result<StartModel> {
     };
     let pretrained = init_model(scratch, &ids, config.seed, (kind, Device::Cpu))?;
     Ok(StartModel { pretrained, assets: scratch.tokenizer.clone() })
+}
+
+/// The directory whose tokenizer files go into every checkpoint.
+fn assets_dir(config: &Config) -> Result<PathBuf> {
+    if let Some(scratch) = &config.model.scratch {
+        return Ok(scratch.tokenizer.clone());
+    }
+    let dir = Hub::from_env().resolve(&config.model.path, None).map_err(|error| UsageError(error.to_string()))?;
+    Ok(dir)
 }
 
 fn saved_state(loaded: Loaded) -> Result<(RunState, Option<AdamWState>)> {
