@@ -293,7 +293,8 @@ fn events_tell_every_token_and_every_end_once() {
     let model = load_fixture("llama3-rope");
     let mut engine = Engine::new(&*model, LARGE).unwrap();
     let requests = requests();
-    let streamed: RefCell<Vec<Vec<(Vec<u32>, bool)>>> =
+    type Streamed = Vec<(Vec<u32>, bool)>;
+    let streamed: RefCell<Vec<Streamed>> =
         RefCell::new(requests.iter().map(|request| vec![(Vec::new(), false); request.num_samples]).collect());
     let mut on_event = |event: Event<'_>| match event {
         Event::Token { request, sample, token_id, logprob } => {

@@ -134,10 +134,10 @@ fn stream(engine: &mut Engine, requests: &[Request], tokenizer: &Tokenizer) -> R
         return Err(failure);
     }
     println!("{}", decoder.finish()?);
-    for refused in outcome.into_iter().filter_map(Result::err) {
-        return Err(UsageError(refused.to_string()).into());
+    match outcome.into_iter().find_map(Result::err) {
+        Some(refused) => Err(UsageError(refused.to_string()).into()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Writes one line per completion as soon as it is whole, so that a stopped run leaves what it finished; fails after all

@@ -7,7 +7,7 @@ use skein_core::types::{Completion, FinishReason, SamplingParams};
 use crate::kernels::sampler::{Choice, Sampled, Sampling};
 use crate::models::ModelConfig;
 
-use super::request::{Event, Hooks, Request, RequestError};
+use super::request::{Decode, Event, Hooks, Request, RequestError};
 use super::runner::TokenIds;
 
 /// Tokens decoded beyond a stop string's length in bytes: room for tokens without text of their own.
@@ -141,7 +141,7 @@ impl TokenIds for Generation<'_, '_> {
 }
 
 /// Whether the last token ends the completion.
-fn stops(params: &SamplingParams, token_ids: &[u32], decode: Option<&dyn Fn(&[u32]) -> String>) -> bool {
+fn stops(params: &SamplingParams, token_ids: &[u32], decode: Option<&Decode<'_>>) -> bool {
     if token_ids.last().is_some_and(|id| params.stop_token_ids.contains(id)) {
         return true;
     }

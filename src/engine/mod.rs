@@ -18,7 +18,7 @@ use skein_core::batching::scheduler::{GroupSpec, Scheduler, SchedulerConfig, Seq
 use skein_core::types::Completion;
 use tch::{Device, Kind, Tensor};
 
-pub use request::{DrawOrigin, Event, Hooks, Request, RequestError};
+pub use request::{Decode, DrawOrigin, Event, Hooks, Request, RequestError};
 
 use crate::kernels::cache::{BLOCK_TOKENS, Heads};
 use crate::kernels::sampler::{Choice, Sampling, sample};

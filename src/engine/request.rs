@@ -54,10 +54,13 @@ pub enum Event<'a> {
     },
 }
 
+/// Text of token ids.
+pub type Decode<'a> = dyn Fn(&[u32]) -> String + 'a;
+
 /// What a caller of [`super::Engine::generate`] brings.
 pub struct Hooks<'a> {
     /// Text of token ids; only stop strings need it.
-    pub decode: Option<&'a dyn Fn(&[u32]) -> String>,
+    pub decode: Option<&'a Decode<'a>>,
     /// Told of every token and every end, on the calling thread: what it does here delays the next step.
     pub on_event: &'a mut dyn FnMut(Event<'_>),
 }

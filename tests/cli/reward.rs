@@ -85,31 +85,7 @@ fn prints_both_rewards_and_every_step() {
 }
 
 #[test]
-<<<<<<< HEAD
-<<<<<<< HEAD
 fn without_a_table_for_its_skills_the_score_is_the_answer() {
-=======
-fn without_a_table_the_score_is_the_answer() {
->>>>>>> 8963309 (cli: reward and score read files through the shared reader, tested as people run them)
-=======
-fn the_embedded_table_serves_tasks_it_covers() {
-    let files = Files::new();
-    let skills = EntropyTable::embedded().skills();
-    let step = |key: &SkillKey| json!({"question": "?", "answer": "1", "domain": key.domain(), "skill": key.skill()});
-    let math: Vec<&SkillKey> = skills.iter().filter(|key| key.domain() == Domain::Math).take(2).collect();
-    files.write("tasks", &[json!({"id": "t", "scenario": "", "steps": [step(math[0]), step(math[1])]})]);
-    let pair = |key: &SkillKey| format!("<skill>{key}</skill><answer>1</answer>");
-    files.write("responses", &[json!({"id": "t", "response": pair(math[0]) + &pair(math[1])})]);
-    let paths = [files.path("tasks"), files.path("responses")];
-    let output = skein(&files.args(&paths, &["--json"]));
-    assert_eq!(lines(&output.stdout)[0]["entropy"], 1.0);
-    let output = skein(&files.args(&paths, &["--json", "--lambda-ent", "0"]));
-    assert!(lines(&output.stdout)[0]["entropy"].is_null());
-}
-
-#[test]
-fn without_a_table_for_its_skills_the_score_is_the_answer() {
->>>>>>> 0d1a104 (cli reward: the embedded entropy table by default, where it covers the tasks)
     let files = Files::new();
     let paths = [files.path("tasks"), files.path("responses")];
     let output = skein(&files.args(&paths, &[]));

@@ -305,6 +305,7 @@ mod tests {
     }
 
     type OwnedGroup = (Vec<u32>, Vec<Vec<(u32, bool)>>);
+    type IdsAndMasks = (Vec<Vec<u32>>, Vec<Vec<bool>>);
 
     fn groups() -> impl Strategy<Value = Vec<OwnedGroup>> {
         let completion = prop::collection::vec((0..50u32, prop::bool::weighted(0.8)), 0..7);
@@ -315,7 +316,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_trained_token_is_predicted_once_within_the_budget(owned in groups(), max_tokens in 12..40usize) {
-            let split: Vec<(Vec<Vec<u32>>, Vec<Vec<bool>>)> =
+            let split: Vec<IdsAndMasks> =
                 owned.iter().map(|(_, all)| all.iter().map(|pairs| pairs.iter().copied().unzip()).unzip()).collect();
             let groups: Vec<GroupTokens<'_>> = owned
                 .iter()
