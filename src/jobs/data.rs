@@ -112,16 +112,15 @@ impl<'a> PromptEncoder<'a> {
     /// Prompts of all tasks.
     ///
     /// # Errors
-    /// When a prompt is longer than `max_prompt_tokens`, naming the task.
-    pub fn prompts(&self, tasks: &[CrossSkillTask], max_prompt_tokens: usize) -> Result<Vec<Vec<u32>>> {
+    /// When a prompt is longer than `limit`, which `limit_name` sets, naming the task.
+    pub fn prompts(&self, tasks: &[CrossSkillTask], limit: usize, limit_name: &str) -> Result<Vec<Vec<u32>>> {
         tasks
             .iter()
             .map(|task| {
                 let ids = self.task(task)?;
-                if ids.len() > max_prompt_tokens {
+                if ids.len() > limit {
                     bail!(UsageError(format!(
-                        "task `{}`: its prompt has {} tokens, at most {max_prompt_tokens} are allowed; raise the limit \
-                         or leave the task out",
+                        "task `{}`: its prompt has {} tokens, {limit_name} allows {limit}; raise it or leave the task out",
                         task.id,
                         ids.len()
                     )));

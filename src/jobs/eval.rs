@@ -71,7 +71,8 @@ pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
     let tasks = load_tasks(source)?;
     let model = session.model.clone();
     let context = model.config().max_position_embeddings.saturating_sub(config.sampling.max_new_tokens);
-    let prompts = session.encoder(&tasks)?.prompts(&tasks, context)?;
+    let prompts =
+        session.encoder(&tasks)?.prompts(&tasks, context, "the model's context less eval.sampling.max_new_tokens")?;
     let mut engine = session.engine(model.as_ref())?;
     let started = Instant::now();
     let mut progress = Progress::new("eval", tasks.len() as u64, 0);

@@ -21,6 +21,9 @@ use super::{logprob_check, mapping};
 use crate::engine::{DrawOrigin, Engine};
 use crate::trainer::{ReferenceModel, Trainer, TrainingCompletion, TrainingGroup, UpdateMetrics};
 
+/// The setting that bounds prompts.
+pub(super) const MAX_PROMPT: &str = "rl.max_prompt_tokens";
+
 /// The tasks of the stage and their encoded prompts.
 struct Prompts {
     tasks: Vec<CrossSkillTask>,
@@ -99,7 +102,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
 fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Result<Prompts> {
     let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
     let tasks = load_tasks(source)?;
-    let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens)?;
+    let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens, MAX_PROMPT)?;
     let order = PromptSampler::new(tasks.len(), session.config.seed, state.prompts)?;
     Ok(Prompts { tasks, ids, order })
 }

@@ -24,6 +24,7 @@ use super::data::{PromptEncoder, domains_of, load_tasks};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
+use super::rl::MAX_PROMPT;
 use super::rollout::Rollouts;
 use super::run_dir::{Resume, RunDir};
 use super::state::RunState;
@@ -90,6 +91,12 @@ impl Session {
         let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), saved_state)?;
         let tokenizer = Tokenizer::load(&start.assets)?;
         refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
+        let template = chat_template(&start.assets)?;
+        if let Some(source) = config.rl.tasks.as_ref().filter(|_| config.stages.contains(&Stage::Rl)) {
+            let tasks = load_tasks(source)?;
+            let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(&tasks))?;
+            encoder.prompts(&tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
+        }
         run.create(&config.to_toml(), config.seed)?;
         let checkpoints = manager()?;
         let files = MetricsOptions { csv: config.logging.csv, tensorboard: config.logging.tensorboard };
@@ -98,7 +105,7 @@ impl Session {
             Resume::Auto | Resume::Path(_) => MetricsWriter::resume(run.root(), files, state.step)?,
         };
         let session = Self {
-            template: chat_template(&start.assets)?,
+            template,
             rewards,
             model: Rc::from(start.pretrained.model),
             config_json: start.pretrained.config_json,
