@@ -53,7 +53,7 @@ pub fn render(arms: &[Arm]) -> String {
     if let Some(first) = arms.first() {
         let evaluation = &first.evaluation;
         text += &format!(
-            "\n{} held-out tasks, {} samples each; ± is half of a 95 % interval, tasks are the unit.\n",
+            "\n{} held-out tasks, {} samples each; brackets are 95 % intervals over tasks.\n",
             evaluation.tasks.len(),
             evaluation.samples
         );
