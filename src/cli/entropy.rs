@@ -114,7 +114,7 @@ fn estimate(args: EstimateArgs) -> Result<()> {
     }
 }
 
-/// The table begun by the same command, whatever its spelling of the instance counts.
+/// The table that the very same command began; with other flags its cells would not be comparable.
 fn go_on(args: &EstimateArgs, reference: &Reference) -> Result<EntropyTable> {
     let table = EntropyTable::load(&args.out).map_err(|error| UsageError(error.to_string()))?;
     if table.reference() != reference {

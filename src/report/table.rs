@@ -64,7 +64,7 @@ pub fn render(arms: &[Arm]) -> String {
     text
 }
 
-/// Differences between neighbouring arms and between the last two, over the tasks both answered.
+/// The difference of every two arms, over the tasks both answered.
 fn differences(arms: &[Arm]) -> Vec<(&str, &str, MeanEstimate)> {
     let scores = |arm: &Arm| -> BTreeMap<String, f64> {
         arm.evaluation.tasks.iter().map(|task| (task.id.clone(), task.score)).collect()
