@@ -54,13 +54,6 @@ pub fn write_jsonl<T: Serialize>(path: &Path, records: impl IntoIterator<Item = 
     writer.finish()
 }
 
-/// Writes a training step's sampled rollouts into `rollouts/step_NNNNNN.jsonl` of the run directory and returns that path.
-pub fn write_rollouts<T: Serialize>(run_directory: &Path, step: u64, rollouts: &[T]) -> Result<PathBuf, WriteError> {
-    let path = run_directory.join(format!("rollouts/step_{step:06}.jsonl"));
-    write_jsonl(&path, rollouts)?;
-    Ok(path)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -75,8 +68,8 @@ mod tests {
     #[test]
     fn records_read_back_and_directories_are_made() {
         let dir = tempfile::tempdir().unwrap();
-        let path = write_rollouts(dir.path(), 10, &[json!({ "a": "line\nbreak" }), json!({ "b": 0.1 })]).unwrap();
-        assert_eq!(path, dir.path().join("rollouts/step_000010.jsonl"));
+        let path = dir.path().join("rollouts/step_000010.jsonl");
+        write_jsonl(&path, [json!({ "a": "line\nbreak" }), json!({ "b": 0.1 })]).unwrap();
         let read: Vec<(usize, Value)> = read_jsonl(&path).unwrap();
         assert_eq!(read, [(1, json!({ "a": "line\nbreak" })), (2, json!({ "b": 0.1 }))]);
     }
