@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod cli;
+mod embedders;
 mod engine;
 mod models;
 mod parity;

@@ -42,7 +42,7 @@ pub fn read_config(dir: &Path) -> Result<(ModelConfig, Map<String, Value>), Chec
     Ok((config, json))
 }
 
-fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
+pub(super) fn read_object(path: &Path) -> Result<Map<String, Value>, CheckpointError> {
     let text = std::fs::read_to_string(path).map_err(CheckpointError::io("read", path))?;
     serde_json::from_str(&text).map_err(|source| CheckpointError::Json { path: path.into(), source })
 }
@@ -292,14 +292,14 @@ fn kind(fields: &Fields) -> Result<Kind, CheckpointError> {
 }
 
 /// A JSON object with accessors whose errors name the file and the field. `null` counts as absent.
-struct Fields<'a> {
-    path: &'a Path,
-    prefix: &'a str,
-    object: &'a Map<String, Value>,
+pub(super) struct Fields<'a> {
+    pub(super) path: &'a Path,
+    pub(super) prefix: &'a str,
+    pub(super) object: &'a Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    fn error(&self, field: &str, problem: String) -> CheckpointError {
+    pub(super) fn error(&self, field: &str, problem: String) -> CheckpointError {
         CheckpointError::Config { path: PathBuf::from(self.path), field: format!("{}{field}", self.prefix), problem }
     }
 
@@ -331,19 +331,19 @@ impl<'a> Fields<'a> {
         self.optional(field, "a number", Value::as_f64)
     }
 
-    fn boolean(&self, field: &str) -> Result<Option<bool>, CheckpointError> {
+    pub(super) fn boolean(&self, field: &str) -> Result<Option<bool>, CheckpointError> {
         self.optional(field, "true or false", Value::as_bool)
     }
 
-    fn string(&self, field: &str) -> Result<Option<&'a str>, CheckpointError> {
+    pub(super) fn string(&self, field: &str) -> Result<Option<&'a str>, CheckpointError> {
         self.optional(field, "a string", Value::as_str)
     }
 
-    fn positive(&self, field: &str) -> Result<i64, CheckpointError> {
+    pub(super) fn positive(&self, field: &str) -> Result<i64, CheckpointError> {
         self.optional_positive(field)?.ok_or_else(|| self.error(field, "is missing".into()))
     }
 
-    fn number(&self, field: &str) -> Result<f64, CheckpointError> {
+    pub(super) fn number(&self, field: &str) -> Result<f64, CheckpointError> {
         self.optional_number(field)?.ok_or_else(|| self.error(field, "is missing".into()))
     }
 

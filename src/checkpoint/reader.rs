@@ -89,6 +89,11 @@ impl TensorFiles {
         Ok(())
     }
 
+    /// Whether there is a tensor of that name.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     /// Copies tensor `name` into `destination`, converting its type.
     pub(super) fn read_into(&self, name: &str, destination: &mut Tensor) -> Result<(), CheckpointError> {
         match self.names.get(name) {

@@ -10,16 +10,20 @@
 //!
 //! Shapes: `N` packed tokens, `D` model, `H` query heads, `K` key/value heads, `E` head size, `V` vocabulary.
 
+mod bert;
 mod config;
 mod decoder;
 mod llama;
 mod olmo3;
 mod qwen3;
+mod text_encoder;
 mod weights;
 
 use tch::{Device, Kind, Tensor};
 
+pub use bert::{Bert, BertConfig};
 pub use config::{Architecture, LayerConfig, ModelConfig};
+pub use text_encoder::{Pooling, TextEncoder};
 pub use weights::{Entry, Leaf, Weights};
 
 pub use crate::nn::{Attend, AttentionSpec, Rotary};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reward::entropy::EntropyForm;
 use crate::reward::format::StepCount;
+use crate::reward::matcher::DEFAULT_MIN_COSINE;
 
 /// `reward = lambda_ans * r_ans + lambda_ent * r_ent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,12 @@ pub struct RewardConfig {
     /// Skill bank; default the embedded one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill_bank: Option<PathBuf>,
+    /// Sentence embedder that resolves labels no exact name matches: a Hugging Face directory or hub id, such as
+    /// Qwen3-Embedding or all-MiniLM-L6-v2; default none, and such labels are out of the bank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedder: Option<String>,
+    /// Below this cosine the nearest skill is not the label's; default 0.5 (paper).
+    pub min_cosine: f32,
     /// Whether training may use a table whose cells do not differ beyond their standard errors; default false.
     pub allow_flat_table: bool,
 }
@@ -41,6 +48,8 @@ impl Default for RewardConfig {
             step_count: StepCount::Strict,
             entropy_table: None,
             skill_bank: None,
+            embedder: None,
+            min_cosine: DEFAULT_MIN_COSINE,
             allow_flat_table: false,
         }
     }

@@ -4,7 +4,7 @@
 //! [`Embed`]; nothing here runs a model.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::format::SkillLabel;
 use crate::skill::{Bank, SkillKey};
@@ -12,13 +12,22 @@ use crate::skill::{Bank, SkillKey};
 /// Below this cosine the nearest skill is not the label's skill (the paper's threshold).
 pub const DEFAULT_MIN_COSINE: f32 = 0.5;
 
+/// Which side of a search a text is on; some embedders put an instruction before queries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextRole {
+    /// A label that is looked up.
+    Query,
+    /// A bank key that can be found.
+    Key,
+}
+
 /// Turns texts into vectors whose cosine measures likeness.
 pub trait Embed: Send + Sync {
     /// One vector of unit length per text, all of the same dimension.
     ///
     /// # Errors
     /// Whatever the model reports, as text.
-    fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, String>;
+    fn embed(&self, texts: &[String], role: TextRole) -> Result<Vec<Vec<f32>>, String>;
 }
 
 /// An embedder failed; the label is neither in nor out of the bank.
@@ -54,7 +63,7 @@ impl SkillMatcher {
     pub fn nearest(bank: Bank, embedder: Box<dyn Embed>, min_cosine: f32) -> Result<Self, EmbedError> {
         let texts: Vec<String> =
             bank.keys().iter().map(|key| embedded_text(Some(key.domain().title()), key.skill())).collect();
-        let vectors = embedder.embed(&texts).map_err(EmbedError)?;
+        let vectors = embedder.embed(&texts, TextRole::Key).map_err(EmbedError)?;
         if vectors.len() != texts.len() {
             return Err(EmbedError(format!("{} vectors came back for {} texts", vectors.len(), texts.len())));
         }
@@ -77,7 +86,35 @@ impl SkillMatcher {
         }
     }
 
-    fn exact_key(&self, label: &SkillLabel) -> Option<&SkillKey> {
+    /// Embeds the labels among `labels` that no exact name resolves, all at once, so that [`SkillMatcher::resolve`] finds
+    /// them in the cache.
+    ///
+    /// # Errors
+    /// When the embedder fails.
+    pub fn prepare<'a>(&self, labels: impl Iterator<Item = SkillLabel<'a>>) -> Result<(), EmbedError> {
+        let Some(nearest) = &self.nearest else { return Ok(()) };
+        let texts: Vec<String> = labels
+            .filter(|label| !label.skill.is_empty() && self.exact_key(label).is_none())
+            .map(|label| embedded_text(label.domain, label.skill))
+            .collect();
+        nearest.look_up(&texts)
+    }
+
+    /// The `count` keys nearest to a label with their cosines, best first; none where the matcher has no embedder.
+    ///
+    /// # Errors
+    /// When the embedder fails.
+    pub fn nearest_keys(&self, label: &SkillLabel, count: usize) -> Result<Vec<(&SkillKey, f32)>, EmbedError> {
+        let Some(nearest) = &self.nearest else { return Ok(Vec::new()) };
+        let cosines = nearest.rank(&[embedded_text(label.domain, label.skill)])?.remove(0);
+        let mut keys: Vec<(&SkillKey, f32)> = self.bank.keys().iter().zip(cosines).collect();
+        keys.sort_by(|a, b| b.1.total_cmp(&a.1));
+        keys.truncate(count);
+        Ok(keys)
+    }
+
+    /// The bank's key that a label names exactly, after normalisation.
+    pub fn exact_key(&self, label: &SkillLabel) -> Option<&SkillKey> {
         match label.domain {
             Some(domain) => self.bank.resolve(&SkillKey::new(domain.parse().ok()?, label.skill)),
             None => {
@@ -90,18 +127,43 @@ impl SkillMatcher {
 
 impl Nearest {
     fn find(&self, text: &str) -> Result<Option<usize>, EmbedError> {
-        // A poisoned cache only means that another thread panicked between two inserts; its entries are whole.
-        let lock = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&found) = lock().get(text) {
-            return Ok(found);
+        self.look_up(&[text.to_owned()])?;
+        Ok(self.cached().get(text).copied().flatten())
+    }
+
+    /// Puts what each of `texts` matches into the cache; those not there yet are embedded together.
+    fn look_up(&self, texts: &[String]) -> Result<(), EmbedError> {
+        let mut unknown: Vec<String> = {
+            let cache = self.cached();
+            texts.iter().filter(|text| !cache.contains_key(*text)).cloned().collect()
+        };
+        unknown.sort_unstable();
+        unknown.dedup();
+        if unknown.is_empty() {
+            return Ok(());
         }
-        let vectors = self.embedder.embed(&[text.to_owned()]).map_err(EmbedError)?;
-        let vector = vectors.first().ok_or_else(|| EmbedError("no vector came back for a label".to_owned()))?;
-        let cosine = |key: &Vec<f32>| key.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
-        let best = self.vectors.iter().map(cosine).enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        let found = best.filter(|&(_, cosine)| cosine >= self.min_cosine).map(|(index, _)| index);
-        lock().insert(text.to_owned(), found);
-        Ok(found)
+        let ranked = self.rank(&unknown)?;
+        let mut cache = self.cached();
+        for (text, cosines) in unknown.into_iter().zip(ranked) {
+            let best = cosines.into_iter().enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+            cache.insert(text, best.filter(|&(_, cosine)| cosine >= self.min_cosine).map(|(index, _)| index));
+        }
+        Ok(())
+    }
+
+    /// For each text its cosine to every bank key, in bank order.
+    fn rank(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let vectors = self.embedder.embed(texts, TextRole::Query).map_err(EmbedError)?;
+        if vectors.len() != texts.len() {
+            return Err(EmbedError(format!("{} vectors came back for {} labels", vectors.len(), texts.len())));
+        }
+        let cosine = |key: &[f32], vector: &[f32]| key.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
+        Ok(vectors.iter().map(|vector| self.vectors.iter().map(|key| cosine(key, vector)).collect()).collect())
+    }
+
+    fn cached(&self) -> MutexGuard<'_, HashMap<String, Option<usize>>> {
+        // A poisoned cache only means that another thread panicked between two inserts; its entries are whole.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,7 +192,7 @@ mod tests {
     struct LetterCounts(Arc<AtomicUsize>);
 
     impl Embed for LetterCounts {
-        fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, String> {
+        fn embed(&self, texts: &[String], _: TextRole) -> Result<Vec<Vec<f32>>, String> {
             self.0.fetch_add(texts.len(), Ordering::Relaxed);
             let vector = |text: &String| {
                 let mut counts = vec![0f32; 26];
@@ -173,5 +235,13 @@ mod tests {
         }
         assert_eq!(resolve("math, percentages").as_deref(), Some("Math, Percentages"));
         assert_eq!(calls.load(Ordering::Relaxed), 5, "two new labels, each embedded once");
+        let labels = ["Math, Percentage", "yyy", "logic, critical thinking", "yyy", ""];
+        matcher.prepare(labels.iter().map(|text| label(text))).unwrap();
+        assert_eq!(calls.load(Ordering::Relaxed), 6, "one label is neither a name nor known");
+        assert_eq!(resolve("yyy"), None);
+        assert_eq!(calls.load(Ordering::Relaxed), 6);
+        let nearest = matcher.nearest_keys(&label("Math, Percentage"), 2).unwrap();
+        assert_eq!((nearest[0].0.to_string().as_str(), nearest.len()), ("Math, Percentages", 2));
+        assert!(nearest[0].1 > nearest[1].1 && nearest[0].1 <= 1.0 + f32::EPSILON);
     }
 }

@@ -165,7 +165,16 @@ pub fn names_skill(label: &SkillLabel, key: &SkillKey) -> bool {
 }
 
 /// [`score_response`] for many responses on all threads; results come in the order of `pairs`.
+///
+/// Labels that need the embedder are embedded together first.
 pub fn score_batch(pairs: &[(&CrossSkillTask, &str)], context: &RewardContext) -> Vec<Result<Reward, RewardError>> {
+    if let Some(skills) = &context.skills {
+        let step_count = context.rule.step_count;
+        let parsed = pairs.iter().filter_map(|(task, text)| parse_response(text, task.steps.len(), step_count).ok());
+        if let Err(error) = skills.matcher.prepare(parsed.flat_map(|response| response.steps).map(|step| step.skill)) {
+            return vec![Err(error.into()); pairs.len()];
+        }
+    }
     pairs.par_iter().map(|(task, response)| score_response(task, response, context)).collect()
 }
 
