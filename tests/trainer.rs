@@ -9,8 +9,8 @@ use skein::nn::DenseAttention;
 use skein::optim::AdamWParams;
 use skein::trainer::losses::{LossNormalizer, PolicyToken, TokenLoss, kl_penalty, policy_loss};
 use skein::trainer::{
-    KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample, SkipReason, Trainer,
-    TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
+    Importance, KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample,
+    SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
 };
 use tch::{Device, Kind, Tensor};
 
@@ -59,6 +59,7 @@ fn aggregation(value: &Value) -> LossAggregation {
         "token-mean" => LossAggregation::TokenMean,
         "seq-mean-token-sum" => LossAggregation::SeqMeanTokenSum,
         "seq-mean-token-mean" => LossAggregation::SeqMeanTokenMean,
+        "seq-mean-token-sum-norm" => LossAggregation::SeqMeanTokenSumNorm,
         other => panic!("unknown aggregation {other}"),
     }
 }
@@ -67,16 +68,19 @@ const NO_EXTRAS: PolicyLossParams = PolicyLossParams {
     clip_ratio_low: 0.2,
     clip_ratio_high: 0.2,
     clip_ratio_c: None,
+    importance: Importance::Token,
+    importance_cap: None,
     kl_coef: 0.0,
     kl_estimator: KlEstimator::K3,
     entropy_coef: 0.0,
     aggregation: LossAggregation::TokenMean,
+    scale_tokens: 1,
 };
 
 /// Weighted token losses of a padded batch: calls `visit(row, column, weight)` for every unmasked token.
 fn for_each_token(mask: &[Vec<f64>], aggregation: LossAggregation, mut visit: impl FnMut(usize, usize, f64)) -> usize {
     let lens: Vec<usize> = mask.iter().map(|row| row.iter().filter(|&&flag| flag == 1.0).count()).collect();
-    let normalizer = LossNormalizer::new(aggregation, lens.iter().copied());
+    let normalizer = LossNormalizer::new(aggregation, 1, lens.iter().copied());
     for (row, &len) in lens.iter().enumerate() {
         for column in (0..mask[row].len()).filter(|&column| mask[row][column] == 1.0) {
             visit(row, column, normalizer.weight(len));
@@ -105,6 +109,7 @@ fn policy_losses_are_verls() {
                     old_logprob: old[row][column],
                     ref_logprob: f64::NAN,
                     advantage: number(&advantages[row]),
+                    sequence_log_ratio: None,
                 };
                 let TokenLoss { loss: token_loss, d_logprob, policy, .. } =
                     policy_loss(&params, &token, logprobs[row][column], 1.0);
@@ -150,13 +155,56 @@ fn kl_estimates_are_verls() {
 }
 
 #[test]
+fn plus_estimators_take_their_gradient_from_k2() {
+    for (plus, value_of) in [(KlEstimator::K1Plus, KlEstimator::K1), (KlEstimator::K3Plus, KlEstimator::K3)] {
+        for (logprob, reference) in [(-2.0, -2.5), (-0.1, -7.0), (-3.0, -1.0), (-1.0, -1.0)] {
+            let (value, gradient) = kl_penalty(plus, logprob, reference);
+            assert_eq!(value, kl_penalty(value_of, logprob, reference).0);
+            assert_eq!(gradient, kl_penalty(KlEstimator::K2, logprob, reference).1);
+        }
+    }
+}
+
+/// The expectation over all tokens of k3's own gradient is not the divergence's gradient; k2's is.
+#[test]
+fn only_k2_gradients_are_unbiased() {
+    let (policy, reference) = ([0.7f64, 0.2, 0.1], [0.3f64, 0.3, 0.4]);
+    let divergence = |policy: &[f64; 3]| policy.iter().zip(&reference).map(|(p, q)| p * (p / q).ln()).sum::<f64>();
+    // By the logit of token 0: d p_i = p_i (δ_i0 − p_0).
+    let step = 1e-6;
+    let moved = |sign: f64| {
+        let weights = [policy[0] * (sign * step).exp(), policy[1], policy[2]];
+        weights.map(|weight| weight / weights.iter().sum::<f64>())
+    };
+    let exact = (divergence(&moved(1.0)) - divergence(&moved(-1.0))) / (2.0 * step);
+    let expected = |estimator: KlEstimator| {
+        let token = |i: usize| {
+            let d_logprob = f64::from(u8::from(i == 0)) - policy[0];
+            policy[i] * kl_penalty(estimator, policy[i].ln(), reference[i].ln()).1 * d_logprob
+        };
+        (0..3).map(token).sum::<f64>()
+    };
+    for unbiased in [KlEstimator::K2, KlEstimator::K1Plus, KlEstimator::K3Plus] {
+        assert!(close(expected(unbiased), exact, 1e-6), "{unbiased:?} {} {exact}", expected(unbiased));
+    }
+    for biased in [KlEstimator::K1, KlEstimator::K3] {
+        assert!(!close(expected(biased), exact, 1e-2), "{biased:?} {} {exact}", expected(biased));
+    }
+}
+
+#[test]
 fn derivatives_are_those_of_the_values() {
     let params = PolicyLossParams { clip_ratio_c: Some(3.0), kl_coef: 0.3, entropy_coef: 0.2, ..NO_EXTRAS };
     for estimator in [KlEstimator::K1, KlEstimator::K2, KlEstimator::K3] {
         for advantage in [-1.5, 0.0, 0.7] {
             for log_ratio in [-25.0, -1.0, -0.1, 0.1, 0.5, 2.0, 25.0] {
                 let params = PolicyLossParams { kl_estimator: estimator, ..params };
-                let token = PolicyToken { old_logprob: -2.0 - log_ratio, ref_logprob: -2.3, advantage };
+                let token = PolicyToken {
+                    old_logprob: -2.0 - log_ratio,
+                    ref_logprob: -2.3,
+                    advantage,
+                    sequence_log_ratio: None,
+                };
                 let at = |logprob: f64, entropy: f64| policy_loss(&params, &token, logprob, entropy).loss;
                 let step = 1e-6;
                 let exact = policy_loss(&params, &token, -2.0, 0.9);
@@ -280,21 +328,36 @@ fn plain_policy_loss(
     let logprobs = log_softmax.gather(-1, &targets, false).squeeze_dim(-1);
     let entropy = -(log_softmax.exp() * &log_softmax).sum_dim_intlist([-1i64].as_slice(), false, Kind::Float);
 
-    let ratio = (&logprobs - old).exp();
+    let lens = trained.sum_dim_intlist([1i64].as_slice(), false, Kind::Float);
+    // One times whatever: 1 in value, the log-probability's in the gradient.
+    let through = (&logprobs - logprobs.detach()).exp();
+    let ratio = match params.importance {
+        Importance::Token => (&logprobs - old).exp(),
+        // verl's form of GSPO: the sequence's ratio in value, spread over its tokens in the gradient.
+        Importance::Sequence => {
+            let mean = ((logprobs.detach() - old) * &trained).sum_dim_intlist([1i64].as_slice(), true, Kind::Float)
+                / lens.clamp_min(1.0).unsqueeze(1);
+            mean.exp() * &through
+        }
+    };
     let clipped = ratio.clamp(1.0 - params.clip_ratio_low, 1.0 + params.clip_ratio_high);
-    let surrogate = (-&advantage * ratio).maximum(&(-&advantage * clipped));
+    let capped = match params.importance_cap {
+        Some(cap) => (&through * cap).where_self(&ratio.gt(cap), &ratio),
+        None => ratio.shallow_clone(),
+    };
+    let surrogate = (-&advantage * capped).maximum(&(-&advantage * clipped));
     let dual = surrogate.minimum(&(-&advantage * params.clip_ratio_c.unwrap()));
     let surrogate = dual.where_self(&advantage.lt(0.0), &surrogate);
     let difference = reference - &logprobs;
     let kl = difference.exp() - difference - 1.0;
     let loss = (surrogate + params.kl_coef * kl - params.entropy_coef * entropy) * &trained;
-    let lens = trained.sum_dim_intlist([1i64].as_slice(), false, Kind::Float);
     let num_sequences = lens.gt(0.0).sum(Kind::Float);
     let sums = loss.sum_dim_intlist([1i64].as_slice(), false, Kind::Float);
     match params.aggregation {
         LossAggregation::TokenMean => sums.sum(Kind::Float) / lens.sum(Kind::Float),
         LossAggregation::SeqMeanTokenSum => sums.sum(Kind::Float) / num_sequences,
         LossAggregation::SeqMeanTokenMean => (sums / lens.clamp_min(1.0)).sum(Kind::Float) / num_sequences,
+        LossAggregation::SeqMeanTokenSumNorm => sums.sum(Kind::Float) / (num_sequences * params.scale_tokens as f64),
     }
 }
 
@@ -322,9 +385,17 @@ fn packed_groups_give_the_padded_loss_and_gradients() {
 fn the_loss_does_not_depend_on_micro_batches_or_head_chunks() {
     let model = model("olmo3");
     let groups = groups(8, model.config().vocab_size);
-    for aggregation in [LossAggregation::TokenMean, LossAggregation::SeqMeanTokenSum, LossAggregation::SeqMeanTokenMean]
-    {
-        let params = policy_params(aggregation);
+    let aggregations = [
+        LossAggregation::TokenMean,
+        LossAggregation::SeqMeanTokenSum,
+        LossAggregation::SeqMeanTokenMean,
+        LossAggregation::SeqMeanTokenSumNorm,
+    ];
+    let by_token = aggregations.map(|aggregation| PolicyLossParams { scale_tokens: 31, ..policy_params(aggregation) });
+    let by_sequence =
+        PolicyLossParams { importance: Importance::Sequence, ..policy_params(LossAggregation::SeqMeanTokenMean) };
+    let capped = PolicyLossParams { importance_cap: Some(1.5), ..policy_params(LossAggregation::TokenMean) };
+    for params in by_token.into_iter().chain([by_sequence, capped]) {
         let plain = gradients_of(model.as_ref(), || {
             let loss = plain_policy_loss(model.as_ref(), &groups, &params, 1.0);
             loss.backward();
@@ -334,7 +405,7 @@ fn the_loss_does_not_depend_on_micro_batches_or_head_chunks() {
             let trainer = TrainerParams { max_tokens, head_rows, ..TrainerParams::default() };
             let split =
                 gradients_of(model.as_ref(), || policy_gradients(model.as_ref(), &trainer, &groups, &params).unwrap());
-            assert_same(&format!("{aggregation:?} {max_tokens} {head_rows}"), model.as_ref(), &split, &plain);
+            assert_same(&format!("{params:?} {max_tokens} {head_rows}"), model.as_ref(), &split, &plain);
         }
     }
 }

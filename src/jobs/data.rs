@@ -6,9 +6,9 @@
 use anyhow::{Context, Result, bail};
 use skein_core::config::{PromptConfig, TaskSource};
 use skein_core::reward::prompt::PromptTemplate;
-use skein_core::skill::Domain;
+use skein_core::skill::{Domain, EntropyTable, Level, SkillKey};
 use skein_core::synth::Synthesizer;
-use skein_core::task::{CrossSkillTask, read_tasks};
+use skein_core::task::{CrossSkillTask, Step, read_tasks};
 use skein_io::chat::{ChatOptions, ChatTemplate};
 use skein_io::tokenizer::Tokenizer;
 
@@ -129,6 +129,21 @@ impl<'a> PromptEncoder<'a> {
             })
             .collect()
     }
+}
+
+/// The skill-entropy level of each task; none for a task of one step or with a skill that `table` lacks.
+///
+/// # Errors
+/// When the table has no levels.
+pub fn levels_of(tasks: &[CrossSkillTask], table: &EntropyTable) -> Result<Vec<Option<Level>>> {
+    let levels = table.levels()?;
+    let level = |task: &CrossSkillTask| {
+        let skills: Vec<SkillKey> = task.steps.iter().map(Step::key).collect();
+        // A skill the table lacks is an error where a reward needs it; for a level it only means that there is none.
+        let entropy = table.sequence(&skills).ok().flatten()?;
+        Some(levels.level(entropy))
+    };
+    Ok(tasks.iter().map(level).collect())
 }
 
 /// The domains that occur in a task set, in the bank's order.

@@ -61,10 +61,23 @@ pub struct TaskScore {
 /// # Errors
 /// When a task cannot be scored or generated, or a file cannot be written.
 pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
+    Ok(match held_out(session, state)? {
+        Some(_) => StageEnd::Finished,
+        None => StageEnd::Interrupted,
+    })
+}
+
+/// The mean score on the held-out tasks as the weights now stand; none where the run is asked to stop meanwhile. An
+/// evaluation that is there already is read, not repeated.
+///
+/// # Errors
+/// As [`run`].
+pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> {
     let stem = session.run.evaluation_stem(state);
-    if stem.with_extension("json").exists() {
-        tracing::info!("{} is there already", stem.with_extension("json").display());
-        return Ok(StageEnd::Finished);
+    let path = stem.with_extension("json");
+    if path.exists() {
+        tracing::info!("{} is there already", path.display());
+        return Ok(Some(read_evaluation(&path)?.summary.score.mean));
     }
     let config = session.config.eval.clone();
     let source = config.tasks.as_ref().expect("a config with an eval stage has eval tasks");
@@ -80,7 +93,7 @@ pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
     let mut done = 0;
     for indices in (0..tasks.len()).collect::<Vec<_>>().chunks(config.batch_size) {
         if session.interrupt.requested() {
-            return Ok(StageEnd::Interrupted);
+            return Ok(None);
         }
         let request = RolloutRequest {
             prompts: indices.iter().map(|&index| (index, &tasks[index], prompts[index].as_slice())).collect(),
@@ -97,7 +110,7 @@ pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
     let evaluation = evaluate(session, state, &tasks, &batches, started.elapsed().as_secs_f64())?;
     report(&evaluation);
     write(session, state, &tasks, &evaluation, &batches)?;
-    Ok(StageEnd::Finished)
+    Ok(Some(evaluation.summary.score.mean))
 }
 
 fn evaluate(
@@ -191,11 +204,10 @@ pub fn read_evaluations(run: &Path) -> Result<Vec<Evaluation>> {
     if paths.is_empty() {
         return Err(UsageError(format!("{} holds no evaluation yet", folder.display())).into());
     }
-    paths
-        .iter()
-        .map(|path| {
-            let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-            serde_json::from_str(&text).with_context(|| format!("{} is not an evaluation", path.display()))
-        })
-        .collect()
+    paths.iter().map(|path| read_evaluation(path)).collect()
+}
+
+fn read_evaluation(path: &Path) -> Result<Evaluation> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not an evaluation", path.display()))
 }

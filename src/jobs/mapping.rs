@@ -1,6 +1,6 @@
 //! From a run's config to the parameters of the parts it drives; no decision is made here.
 
-use skein_core::config::{RlConfig, SftConfig};
+use skein_core::config::{KlPlacement, RlConfig, SftConfig};
 
 use crate::optim::{AdamWParams, LrSchedule};
 use crate::trainer::{PolicyLossParams, TrainerParams};
@@ -21,6 +21,7 @@ pub fn sft_trainer(config: &SftConfig) -> TrainerParams {
         max_tokens: config.micro_batch_tokens,
         temperature: 1.0,
         max_grad_norm: positive(config.max_grad_norm),
+        checkpoint_layers: config.checkpoint_layers,
         ..TrainerParams::default()
     }
 }
@@ -31,6 +32,7 @@ pub fn rl_trainer(config: &RlConfig) -> TrainerParams {
         max_tokens: config.micro_batch_tokens,
         temperature: config.sampling.temperature,
         max_grad_norm: positive(config.max_grad_norm),
+        checkpoint_layers: config.checkpoint_layers,
         ..TrainerParams::default()
     }
 }
@@ -63,10 +65,19 @@ pub fn policy_loss(config: &RlConfig) -> PolicyLossParams {
         clip_ratio_low: config.clip_ratio_low,
         clip_ratio_high: config.clip_ratio_high,
         clip_ratio_c: positive(config.clip_ratio_c),
-        kl_coef: config.kl_coef,
+        importance: config.importance,
+        importance_cap: positive(config.importance_cap),
+        kl_coef: match config.kl_in {
+            KlPlacement::Loss => config.kl_coef,
+            KlPlacement::Reward => 0.0,
+        },
         kl_estimator: config.kl_estimator,
         entropy_coef: config.entropy_coef,
         aggregation: config.loss_aggregation,
+        scale_tokens: match config.loss_scale_tokens {
+            0 => config.sampling.max_new_tokens,
+            tokens => tokens,
+        },
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use skein_core::eval::mean;
 use skein_core::reward::Reward;
-use skein_core::rl::ScoredGroup;
-use skein_core::skill::Domain;
+use skein_core::rl::{AcceptedGroup, PromptLedger, ScoredGroup};
+use skein_core::skill::{Domain, Level};
 use skein_core::task::CrossSkillTask;
 
 use super::rollout::Rollouts;
@@ -32,12 +32,16 @@ pub fn sft(update: &UpdateMetrics, elapsed: Duration) -> Metrics {
 pub struct RlStep<'a> {
     /// The stage's tasks.
     pub tasks: &'a [CrossSkillTask],
+    /// The level of each task, where it has one.
+    pub levels: &'a [Option<Level>],
     /// All rounds of generation, what was filtered out included.
     pub rounds: &'a [Rollouts],
     /// The groups trained on.
-    pub kept: &'a [ScoredGroup],
-    /// Groups whose rewards were all equal.
-    pub num_dropped: usize,
+    pub kept: &'a [AcceptedGroup],
+    /// What became of all prompts of the stage, this step's included.
+    pub ledger: &'a PromptLedger,
+    /// Steps of the stage before this one.
+    pub stage_step: u64,
     /// One entry per optimizer step.
     pub updates: &'a [UpdateMetrics],
     /// Wall time of the reference's log-probabilities.
@@ -91,7 +95,12 @@ impl RlStep<'_> {
             ("response_length/mean", num_tokens / num_responses),
             ("response_length/truncated", sum(|round| round.num_truncated as f64) / num_responses),
             ("rollout/groups_kept", self.kept.len() as f64),
-            ("rollout/groups_dropped", self.num_dropped as f64),
+            ("rollout/groups_waiting", self.ledger.num_waiting() as f64),
+            ("rollout/staleness", average(self.kept.iter().map(|group| (self.stage_step - group.step) as f64))),
+            ("ledger/drawn", self.ledger.num_drawn() as f64),
+            ("ledger/trained", self.ledger.trained as f64),
+            ("ledger/filtered", self.ledger.filtered as f64),
+            ("ledger/stale", self.ledger.stale as f64),
             ("rollout/rounds", self.rounds.len() as f64),
             ("rollout/tokens_per_second", num_tokens / generation.max(f64::MIN_POSITIVE)),
             ("timing_s/generate", generation),
@@ -108,6 +117,7 @@ impl RlStep<'_> {
             metrics.push(("reward/out_of_bank", out_of_bank));
         }
         metrics.extend(self.domain_scores());
+        metrics.extend(self.level_rewards());
         metrics
     }
 
@@ -122,6 +132,17 @@ impl RlStep<'_> {
             }
         }
         scores.into_iter().map(|(domain, scores)| (domain_metric(domain), average(scores.into_iter()))).collect()
+    }
+
+    /// Mean answer reward of every level that occurs.
+    fn level_rewards(&self) -> Metrics {
+        let names = [(Level::Low, "reward/low"), (Level::Medium, "reward/medium"), (Level::High, "reward/high")];
+        let of = |level: Level| {
+            let groups = self.groups().filter(|group| self.levels[group.prompt] == Some(level));
+            let rewards: Vec<f64> = groups.flat_map(|group| group.values(|reward| reward.answer)).collect();
+            mean(&rewards)
+        };
+        names.into_iter().filter_map(|(level, name)| Some((name, of(level)?))).collect()
     }
 
     fn groups(&self) -> impl Iterator<Item = &ScoredGroup> {

@@ -3,7 +3,9 @@
 //! Only this module knows an algorithm from end to end. Each stage reads top to bottom in a file of its own; engine,
 //! trainer and rewards do not know of each other.
 
+mod advantages;
 pub mod data;
+mod embedder;
 pub mod entropy;
 pub mod eval;
 mod interrupt;
@@ -18,12 +20,14 @@ mod run_dir;
 mod session;
 pub mod sft;
 mod state;
+mod watch;
 
 use std::path::Path;
 
 use anyhow::Result;
 use skein_core::config::{Config, Stage};
 
+pub use embedder::Embedder;
 pub use interrupt::{EXIT_INTERRUPTED, Interrupt};
 pub use loaded::LoadedModel;
 pub use progress::{Progress, clock};

@@ -8,18 +8,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use skein_core::config::{AtBound, RlConfig};
-use skein_core::rl::{ScoredGroup, filter_groups};
+use skein_core::rl::AcceptedGroup;
+use skein_core::skill::Level;
 use skein_core::task::{CrossSkillTask, PromptSampler};
 
-use super::data::load_tasks;
+use super::advantages::{set_advantages, training_groups};
+use super::data::{levels_of, load_tasks};
 use super::metrics::RlStep;
 use super::progress::Progress;
 use super::rollout::{RolloutRequest, Rollouts, rollouts};
-use super::session::Session;
+use super::session::{Session, entropy_table};
 use super::state::{Learned, RunState, StageEnd};
+use super::watch::Watch;
 use super::{logprob_check, mapping};
+use crate::cli::UsageError;
 use crate::engine::{DrawOrigin, Engine};
-use crate::trainer::{ReferenceModel, Trainer, TrainingCompletion, TrainingGroup, UpdateMetrics};
+use crate::trainer::{ReferenceModel, Trainer, TrainingGroup, UpdateMetrics};
 
 /// The setting that bounds prompts.
 pub(super) const MAX_PROMPT: &str = "rl.max_prompt_tokens";
@@ -28,14 +32,14 @@ pub(super) const MAX_PROMPT: &str = "rl.max_prompt_tokens";
 struct Prompts {
     tasks: Vec<CrossSkillTask>,
     ids: Vec<Vec<u32>>,
+    levels: Vec<Option<Level>>,
     order: PromptSampler,
 }
 
 /// What one step trains on, and what it took to get it.
 struct Batch {
-    groups: Vec<ScoredGroup>,
+    groups: Vec<AcceptedGroup>,
     rounds: Vec<Rollouts>,
-    num_dropped: usize,
 }
 
 /// Runs the stage from where `state` stands.
@@ -55,12 +59,14 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
     let schedule = mapping::rl_schedule(&config);
     let total = config.steps as u64;
     let mut progress = Progress::new("rl", total, state.stage_step);
+    let mut watch = Watch::default();
 
     while state.stage_step < total {
         let started = Instant::now();
         let batch = collect_batch(session, state, &config, &mut engine, &mut prompts)?;
-        let mut training = with_advantages(&batch.groups, &prompts.ids, &config);
+        let mut training = training_groups(&batch.groups, &prompts.ids, &config);
         let reference_time = score_reference(reference.as_ref(), &mut training)?;
+        set_advantages(&mut training, &batch.groups, &config);
 
         let updating = Instant::now();
         let lr = schedule.at(state.stage_step as usize);
@@ -69,27 +75,35 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         state.rl_updates += updates.len() as u64;
         state.count_update(Learned::Rl);
         let skipped = updates.iter().find_map(|update| update.skipped);
-        session.guard_skips(state, &trainer, skipped, config.max_skipped_steps)?;
+        session.guard_skips(state, &trainer, skipped, config.max_skipped_steps, &training)?;
 
         let step = RlStep {
             tasks: &prompts.tasks,
+            levels: &prompts.levels,
             rounds: &batch.rounds,
             kept: &batch.groups,
-            num_dropped: batch.num_dropped,
+            ledger: &state.ledger,
+            stage_step: state.stage_step - 1,
             updates: &updates,
             reference: reference_time,
             update: updating.elapsed(),
             total: started.elapsed(),
         };
         progress.update(state.stage_step, &step.summary());
-        session.metrics.write(state.step, &step.metrics())?;
+        let metrics = step.metrics();
+        session.metrics.write(state.step, &metrics)?;
+        watch.look(&metrics).iter().for_each(|warning| tracing::warn!(step = state.step, "{warning}"));
         session.dump_rollouts(state, &prompts.tasks, &batch.rounds)?;
         if session.interrupt.requested() {
             session.save(state, &trainer)?;
             return Ok(StageEnd::Interrupted);
         }
         if session.is_due(state.stage_step, config.eval_every) && state.stage_step < total {
-            super::eval::run(session, state)?;
+            validate(session, state, &trainer)?;
+            if config.patience > 0 && state.evaluations_since_best >= config.patience {
+                tracing::info!("no better held-out score in {} evaluations: the stage ends here", config.patience);
+                break;
+            }
         }
         if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
             session.save(state, &trainer)?;
@@ -103,13 +117,20 @@ fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Resul
     let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
     let tasks = load_tasks(source)?;
     let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens, MAX_PROMPT)?;
-    let order = PromptSampler::new(tasks.len(), session.config.seed, state.prompts)?;
-    Ok(Prompts { tasks, ids, order })
+    let levels = levels_of(&tasks, &entropy_table(&session.config)?)?;
+    let seed = session.config.seed;
+    let order = match &config.level_weights {
+        None => PromptSampler::new(tasks.len(), seed, state.prompts)?,
+        Some(weights) => {
+            let weights = levels.iter().map(|&level| weights.of(level)).collect();
+            PromptSampler::weighted(weights, seed, state.prompts)
+                .map_err(|_| UsageError("rl.level_weights gives every task the weight 0".into()))?
+        }
+    };
+    Ok(Prompts { tasks, ids, levels, order })
 }
 
-/// Rounds of generation until `batch_size` groups have something to teach, or the bound is reached.
-///
-/// Each round asks for as many prompts as groups are missing, so no accepted group is ever left over.
+/// Rounds of generation until `batch_size` accepted groups wait, or the bound is reached; then the oldest are the batch.
 fn collect_batch(
     session: &Session,
     state: &mut RunState,
@@ -117,10 +138,12 @@ fn collect_batch(
     engine: &mut Engine<'_>,
     prompts: &mut Prompts,
 ) -> Result<Batch> {
-    let mut batch = Batch { groups: Vec::new(), rounds: Vec::new(), num_dropped: 0 };
-    while batch.groups.len() < config.batch_size && batch.rounds.len() < config.max_rounds {
+    let mut rounds = Vec::new();
+    state.ledger.expire(state.stage_step, config.max_staleness as u64);
+    while state.ledger.num_waiting() < config.batch_size && rounds.len() < config.max_rounds {
         let first = prompts.order.position();
-        let wanted = prompts.order.next_batch(config.batch_size - batch.groups.len());
+        let missing = config.batch_size - state.ledger.num_waiting();
+        let wanted = prompts.order.next_batch(missing.max(config.rollout_batch_size));
         let round = rollouts(
             engine,
             &session.tokenizer,
@@ -133,49 +156,21 @@ fn collect_batch(
             },
         )?;
         state.rollouts += (wanted.len() * config.group_size) as u64;
-        let groups = round.groups.clone();
-        batch.rounds.push(round);
-        if !config.filter {
-            batch.groups.extend(groups);
-            continue;
-        }
-        let outcome = filter_groups(groups, config.filter_metric);
-        batch.num_dropped += outcome.dropped.len();
-        batch.groups.extend(outcome.kept);
+        state.ledger.enter(round.groups.clone(), state.stage_step, config.filter.then_some(config.filter_metric));
+        rounds.push(round);
     }
-    if batch.groups.len() < config.batch_size && config.at_bound == AtBound::Stop {
+    if state.ledger.num_waiting() < config.batch_size && config.at_bound == AtBound::Stop {
         bail!(
-            "dynamic sampling stopped after rl.max_rounds = {} rounds: {} of {} groups have rewards that differ, {} were \
-             dropped because all their rewards are equal. The tasks are too easy or too hard for this model; raise \
-             rl.max_rounds, change the tasks, or set rl.at_bound = \"train\" to go on with fewer groups",
+            "dynamic sampling stopped after rl.max_rounds = {} rounds: {} of {} groups have rewards that differ; {} were \
+             dropped since the stage began because all their rewards are equal. The tasks are too easy or too hard for \
+             this model; raise rl.max_rounds, change the tasks, or set rl.at_bound = \"train\" to go on with fewer groups",
             config.max_rounds,
-            batch.groups.len(),
+            state.ledger.num_waiting(),
             config.batch_size,
-            batch.num_dropped
+            state.ledger.filtered
         );
     }
-    Ok(batch)
-}
-
-fn with_advantages(groups: &[ScoredGroup], prompt_ids: &[Vec<u32>], config: &RlConfig) -> Vec<TrainingGroup> {
-    groups
-        .iter()
-        .map(|group| TrainingGroup {
-            prompt_ids: prompt_ids[group.prompt].clone(),
-            completions: group
-                .rollouts
-                .iter()
-                .zip(group.advantages(config.advantage))
-                .map(|(rollout, advantage)| TrainingCompletion {
-                    token_ids: rollout.completion.token_ids.clone(),
-                    loss_mask: None,
-                    old_logprobs: rollout.completion.logprobs.clone(),
-                    ref_logprobs: None,
-                    advantage: advantage as f32,
-                })
-                .collect(),
-        })
-        .collect()
+    Ok(Batch { groups: state.ledger.take(config.batch_size), rounds })
 }
 
 fn score_reference(reference: Option<&ReferenceModel>, groups: &mut [TrainingGroup]) -> Result<Duration> {
@@ -199,4 +194,13 @@ fn update(
     let batches: Vec<&[TrainingGroup]> =
         if groups.is_empty() { vec![groups] } else { groups.chunks(per_update).collect() };
     batches.into_iter().map(|batch| Ok(trainer.policy_update(batch, &loss, lr)?)).collect()
+}
+
+/// Evaluates on held-out tasks and keeps the best checkpoint under its own name.
+fn validate(session: &mut Session, state: &mut RunState, trainer: &Trainer<'_>) -> Result<()> {
+    let Some(score) = super::eval::held_out(session, state)? else { return Ok(()) };
+    if state.note_score(score) && session.config.checkpoint.keep_best {
+        session.save_as(state, trainer, "best")?;
+    }
+    Ok(())
 }

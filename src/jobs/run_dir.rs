@@ -18,6 +18,8 @@ const MAY_CHANGE: &[&str] = &[
     "rl.steps",
     "rl.save_every",
     "rl.eval_every",
+    "rl.patience",
+    "sft.max_skipped_steps",
     "sft.save_every",
     "sft.log_every",
     "rl.max_skipped_steps",
@@ -89,7 +91,8 @@ impl RunDir {
     /// # Errors
     /// When a file cannot be written.
     pub fn create(&self, config: &str, seed: u64) -> Result<()> {
-        for folder in [self.root.clone(), self.root.join("rollouts"), self.root.join("eval")] {
+        for folder in [self.root.clone(), self.root.join("rollouts"), self.root.join("eval"), self.root.join("skipped")]
+        {
             fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         let path = self.root.join("config.toml");
@@ -105,6 +108,11 @@ impl RunDir {
     /// Sampled rollouts of one step.
     pub fn rollouts_path(&self, step: u64) -> PathBuf {
         self.root.join(format!("rollouts/step_{step:06}.jsonl"))
+    }
+
+    /// The batch of an update that was skipped.
+    pub fn skipped_path(&self, step: u64) -> PathBuf {
+        self.root.join(format!("skipped/step_{step:06}.json"))
     }
 
     /// Where the evaluation at this point of the run goes, without its extension.

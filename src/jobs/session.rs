@@ -13,6 +13,7 @@ use skein_core::reward::matcher::SkillMatcher;
 use skein_core::reward::{RewardContext, RewardRule};
 use skein_core::skill::{Bank, EntropyTable};
 use skein_core::task::CrossSkillTask;
+use skein_io::atomic::write_atomically;
 use skein_io::chat::ChatTemplate;
 use skein_io::hub::Hub;
 use skein_io::jsonl::write_jsonl;
@@ -21,6 +22,7 @@ use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
 use super::data::{PromptEncoder, domains_of, load_tasks};
+use super::embedder::Embedder;
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
@@ -184,7 +186,7 @@ impl Session {
         every > 0 && step.is_multiple_of(every as u64)
     }
 
-    /// Counts an update that was skipped for a number that is not finite.
+    /// Counts an update that was skipped for a number that is not finite, and keeps its batch for a look.
     ///
     /// # Errors
     /// After `bound` of them in a row; the state is saved first.
@@ -194,22 +196,30 @@ impl Session {
         trainer: &Trainer<'_>,
         skipped: Option<SkipReason>,
         bound: usize,
+        batch: &impl Serialize,
     ) -> Result<()> {
         let Some(reason) = skipped.filter(|reason| *reason != SkipReason::NothingToTrain) else {
             state.skipped_in_a_row = 0;
             return Ok(());
         };
         state.skipped_in_a_row += 1;
-        tracing::warn!(step = state.step, "update skipped, weights unchanged: {reason}");
+        let path = self.run.skipped_path(state.step);
+        write_atomically(&path, serde_json::to_string(batch)?.as_bytes())?;
+        tracing::warn!(
+            step = state.step,
+            "update skipped, weights unchanged: {reason}; its batch is in {}",
+            path.display()
+        );
         if state.skipped_in_a_row <= bound {
             return Ok(());
         }
         let saved = self.save(state, trainer)?;
         bail!(
-            "{} updates in a row were skipped ({reason}); the last good weights are in {}. Lower the learning rate or \
-             look at the batch",
+            "{} updates in a row were skipped ({reason}); the last good weights are in {}. Lower the learning rate, or \
+             look at the batches in {}",
             state.skipped_in_a_row,
-            saved.display()
+            saved.display(),
+            path.with_file_name("").display()
         );
     }
 
@@ -228,6 +238,15 @@ impl Session {
         };
         let write = |dir: &Path| save_model(dir, self.model.as_ref(), &self.config_json, options);
         Ok(self.checkpoints.save(state.step, write, &train_state)?)
+    }
+
+    /// Writes a checkpoint and keeps it under `name`, in place of the one that had it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn save_as(&self, state: &RunState, trainer: &Trainer<'_>, name: &str) -> Result<()> {
+        self.checkpoints.pin(state.step, name)?;
+        self.save(state, trainer).map(drop)
     }
 
     /// Writes some of a step's rollouts where the config asks for it.
@@ -359,15 +378,20 @@ pub(super) fn refuse_large_tokenizer(tokenizer: &Tokenizer, model: &dyn CausalLm
     Ok(())
 }
 
+/// The run's skill-entropy table.
+pub(super) fn entropy_table(config: &Config) -> Result<EntropyTable, UsageError> {
+    match &config.reward.entropy_table {
+        Some(path) => EntropyTable::load(path).map_err(|error| UsageError(error.to_string())),
+        None => Ok(EntropyTable::embedded()),
+    }
+}
+
 fn reward_context(config: &Config) -> Result<RewardContext> {
     let section = &config.reward;
     if section.lambda_ent == 0.0 {
         return Ok(RewardContext::answer_only(section.step_count));
     }
-    let table = match &section.entropy_table {
-        Some(path) => EntropyTable::load(path).map_err(|error| UsageError(error.to_string()))?,
-        None => EntropyTable::embedded(),
-    };
+    let table = entropy_table(config)?;
     let trains = config.stages.contains(&Stage::Rl);
     if trains && table.spread()?.is_flat() && !section.allow_flat_table {
         let problem = "the entropy table is flat: its cells differ by less than their standard errors, so the \
@@ -382,12 +406,14 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
         entropy_scale: section.entropy_scale,
         step_count: section.step_count,
     };
-    let context = match &section.skill_bank {
-        None => RewardContext::with_table(rule, &table),
-        Some(path) => {
-            let bank = Bank::load(path).map_err(|error| UsageError(error.to_string()))?;
-            RewardContext::with_matcher(rule, &table, SkillMatcher::exact(bank), &table.skills())
-        }
+    let bank = match &section.skill_bank {
+        None => Bank::of(table.skills()),
+        Some(path) => Bank::load(path).map_err(|error| UsageError(error.to_string()))?,
     };
-    context.map_err(|error| UsageError(error.to_string()).into())
+    let matcher = match &section.embedder {
+        None => SkillMatcher::exact(bank),
+        Some(model) => SkillMatcher::nearest(bank, Box::new(Embedder::load(model)?), section.min_cosine)?,
+    };
+    RewardContext::with_matcher(rule, &table, matcher, &table.skills())
+        .map_err(|error| UsageError(error.to_string()).into())
 }

@@ -38,7 +38,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         let update = trainer.sft_update(&batch, schedule.at(state.stage_step as usize))?;
         state.prompts = order.position();
         state.count_update(Learned::Sft);
-        session.guard_skips(state, &trainer, update.skipped, session.config.rl.max_skipped_steps)?;
+        session.guard_skips(state, &trainer, update.skipped, config.max_skipped_steps, &batch)?;
 
         progress.update(state.stage_step, &format!("loss {:.4}", update.loss));
         if session.is_due(state.stage_step, config.log_every) || state.stage_step == total {

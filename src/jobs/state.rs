@@ -3,9 +3,10 @@
 //! Random draws are functions of (seed, step, prompt, sample, token), so counters are enough; no generator is saved.
 
 use serde::{Deserialize, Serialize};
+use skein_core::rl::PromptLedger;
 
 /// Counters of one run, written into every checkpoint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunState {
     /// Updates over all stages; names the checkpoints.
@@ -22,6 +23,15 @@ pub struct RunState {
     pub rollouts: u64,
     /// RL updates.
     pub rl_updates: u64,
+    /// What became of the prompts that the RL stage has drawn.
+    #[serde(default)]
+    pub ledger: PromptLedger,
+    /// The best held-out score of the RL stage so far.
+    #[serde(default)]
+    pub best_score: Option<f64>,
+    /// Evaluations since that score.
+    #[serde(default)]
+    pub evaluations_since_best: usize,
     /// Updates skipped since the last good one, for a loss or gradient that was not finite.
     pub skipped_in_a_row: usize,
     /// What the weights last learned from; names evaluations.
@@ -48,7 +58,22 @@ impl RunState {
         self.stage_step = 0;
         self.stage_start = self.step;
         self.prompts = 0;
+        self.ledger = PromptLedger::default();
+        self.best_score = None;
+        self.evaluations_since_best = 0;
         self.skipped_in_a_row = 0;
+    }
+
+    /// Notes a held-out score; whether it is the best of the stage.
+    pub fn note_score(&mut self, score: f64) -> bool {
+        let is_best = self.best_score.is_none_or(|best| score > best);
+        if is_best {
+            self.best_score = Some(score);
+            self.evaluations_since_best = 0;
+        } else {
+            self.evaluations_since_best += 1;
+        }
+        is_best
     }
 
     /// Counts one update, whether it was applied or skipped.

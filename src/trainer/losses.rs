@@ -54,11 +54,18 @@ pub struct PolicyToken {
     pub ref_logprob: f64,
     /// Advantage of its completion.
     pub advantage: f64,
+    /// Mean of `logprob - old_logprob` over its completion, which then stands for its own difference; `None` where each
+    /// token has its own ratio.
+    pub sequence_log_ratio: Option<f64>,
 }
 
 /// Clipped surrogate, plus `kl_coef` times the KL estimate, minus `entropy_coef` times the entropy.
+///
+/// With a sequence's ratio (GSPO, arXiv:2507.18071) every token of the sequence has the same surrogate, and its derivative
+/// by the token's log-probability is the sequence's by the mean log-probability: weights of 1 / length make it exact.
 pub fn policy_loss(params: &PolicyLossParams, token: &PolicyToken, logprob: f64, entropy: f64) -> TokenLoss {
-    let surrogate = clipped_surrogate(params, logprob - token.old_logprob, token.advantage);
+    let log_ratio = token.sequence_log_ratio.unwrap_or(logprob - token.old_logprob);
+    let surrogate = clipped_surrogate(params, log_ratio, token.advantage);
     let (kl, d_kl) = match params.kl_coef {
         0.0 => (0.0, 0.0),
         _ => kl_penalty(params.kl_estimator, logprob, token.ref_logprob),
@@ -94,9 +101,13 @@ fn clipped_surrogate(params: &PolicyLossParams, log_ratio: f64, advantage: f64) 
     let unclipped = -advantage * ratio;
     let clipped = -advantage * ratio.clamp(1.0 - params.clip_ratio_low, 1.0 + params.clip_ratio_high);
     let is_clipped = clipped > unclipped;
-    let mut value = unclipped.max(clipped);
     // The derivative of exp is exp, so the unclipped term is its own derivative.
+    let mut value = unclipped.max(clipped);
     let mut d_logprob = if is_clipped || held { 0.0 } else { unclipped };
+    if let Some(cap) = params.importance_cap.filter(|&cap| ratio > cap && !is_clipped) {
+        // A truncated importance weight: a constant before the token's log-probability.
+        (value, d_logprob) = (-advantage * cap, -advantage * cap);
+    }
     let mut is_clipped_lower = false;
     if let Some(bound) = params.clip_ratio_c.map(|c| -advantage * c).filter(|_| advantage < 0.0) {
         is_clipped_lower = value > bound;
@@ -121,6 +132,8 @@ pub fn kl_penalty(estimator: KlEstimator, logprob: f64, ref_logprob: f64) -> (f6
             let held = difference.abs() > MAX_LOG_RATIO || value > MAX_K3;
             (value.min(MAX_K3), if held { 0.0 } else { 1.0 - log_ratio.exp() })
         }
+        KlEstimator::K1Plus => (difference, difference),
+        KlEstimator::K3Plus => (kl_penalty(KlEstimator::K3, logprob, ref_logprob).0, difference),
     }
 }
 
@@ -128,15 +141,20 @@ pub fn kl_penalty(estimator: KlEstimator, logprob: f64, ref_logprob: f64) -> (f6
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossNormalizer {
     aggregation: LossAggregation,
+    scale_tokens: usize,
     num_tokens: usize,
     num_sequences: usize,
 }
 
 impl LossNormalizer {
     /// Over sequences with these numbers of trained tokens: all of the optimizer step's, over all micro-batches.
-    /// Sequences without one do not count.
-    pub fn new(aggregation: LossAggregation, trained_tokens: impl IntoIterator<Item = usize>) -> Self {
-        let mut normalizer = Self { aggregation, num_tokens: 0, num_sequences: 0 };
+    /// Sequences without one do not count. `scale_tokens` is the constant of `SeqMeanTokenSumNorm`.
+    pub fn new(
+        aggregation: LossAggregation,
+        scale_tokens: usize,
+        trained_tokens: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let mut normalizer = Self { aggregation, scale_tokens: scale_tokens.max(1), num_tokens: 0, num_sequences: 0 };
         for num_tokens in trained_tokens {
             normalizer.num_tokens += num_tokens;
             normalizer.num_sequences += usize::from(num_tokens > 0);
@@ -150,6 +168,7 @@ impl LossNormalizer {
             LossAggregation::TokenMean => 1.0 / self.num_tokens as f64,
             LossAggregation::SeqMeanTokenSum => 1.0 / self.num_sequences as f64,
             LossAggregation::SeqMeanTokenMean => 1.0 / (self.num_sequences as f64 * num_tokens as f64),
+            LossAggregation::SeqMeanTokenSumNorm => 1.0 / (self.num_sequences as f64 * self.scale_tokens as f64),
         }
     }
 

@@ -20,13 +20,14 @@ use thiserror::Error;
 pub use attention::PackedAttention;
 pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics};
 pub use objective::{SftExample, TrainingCompletion, TrainingGroup};
-pub use params::{KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
+pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
 pub use reference::ReferenceModel;
 
 use crate::models::CausalLm;
 use crate::optim::{AdamW, AdamWParams};
 use body::Body;
 use head::{Head, TokenGradient, TokenStats};
+use losses::TokenLoss;
 use metrics::Totals;
 use objective::{Objective, Policy, Sft};
 
@@ -259,14 +260,18 @@ fn accumulate_gradients(
 ) -> Result<Totals, TrainerError> {
     let mut totals = Totals::default();
     for batch in micro_batches(model, params, &objective.tokens())? {
-        let stats = accumulate_micro_batch(model, params, objective, &batch);
         totals.num_micro_batches += 1;
-        for (&origin, stats) in batch.origins.iter().zip(stats) {
-            let (logprob, entropy) = (f64::from(stats.logprob), f64::from(stats.entropy));
-            totals.add(objective.weight(origin), &objective.token_loss(origin, logprob, entropy), entropy);
+        for (&origin, token) in batch.origins.iter().zip(accumulate_micro_batch(model, params, objective, &batch)) {
+            totals.add(objective.weight(origin), &token.loss, token.entropy);
         }
     }
     Ok(totals)
+}
+
+/// A trained token's loss and the entropy it was drawn at.
+struct TrainedToken {
+    loss: TokenLoss,
+    entropy: f64,
 }
 
 fn accumulate_micro_batch(
@@ -274,15 +279,25 @@ fn accumulate_micro_batch(
     params: &TrainerParams,
     objective: &dyn Objective,
     batch: &MicroBatch,
-) -> Vec<TokenStats> {
+) -> Vec<TrainedToken> {
     let pass = Body::new(model, batch).forward(params.checkpoint_layers);
+    let head = Head::new(model, params, batch);
+    // A sequence's ratio is known only when all its tokens are, so such losses run the head once more.
+    let sequence_log_ratios =
+        objective.needs_sequences().then(|| objective.sequence_log_ratios(&batch.origins, &head.stats(&pass.hidden)));
+    let loss = |target: usize, stats: TokenStats| {
+        let sequence_log_ratio = sequence_log_ratios.as_ref().map(|ratios| ratios[target]);
+        objective.token_loss(batch.origins[target], stats, sequence_log_ratio)
+    };
     let derivative = |target: usize, stats: TokenStats| {
-        let origin = batch.origins[target];
-        let loss = objective.token_loss(origin, f64::from(stats.logprob), f64::from(stats.entropy));
-        let weight = objective.weight(origin);
+        let (loss, weight) = (loss(target, stats), objective.weight(batch.origins[target]));
         TokenGradient { d_logprob: (weight * loss.d_logprob) as f32, d_entropy: (weight * loss.d_entropy) as f32 }
     };
-    let (stats, gradient) = Head::new(model, params, batch).backward(&pass.hidden, &derivative);
+    let (stats, gradient) = head.backward(&pass.hidden, &derivative);
     pass.backward(gradient);
-    stats
+    let trained = |(target, stats): (usize, TokenStats)| TrainedToken {
+        loss: loss(target, stats),
+        entropy: f64::from(stats.entropy),
+    };
+    stats.into_iter().enumerate().map(trained).collect()
 }

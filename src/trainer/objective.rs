@@ -1,13 +1,17 @@
 //! What an update minimises: which sequences, each token's weight, each token's loss.
 
+use std::collections::HashMap;
+
+use serde::Serialize;
 use skein_core::batching::packing::{CompletionTokens, GroupTokens, TargetOrigin};
 
+use super::head::TokenStats;
 use super::losses::{LossNormalizer, PolicyToken, TokenLoss, policy_loss, sft_loss};
-use super::params::LossAggregation;
+use super::params::{Importance, LossAggregation};
 use super::{PolicyLossParams, TrainerError};
 
 /// A prompt and the response to learn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SftExample {
     /// The prompt's ids, at least one; not trained on.
     pub prompt_ids: Vec<u32>,
@@ -18,7 +22,7 @@ pub struct SftExample {
 }
 
 /// A prompt and the completions sampled for it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainingGroup {
     /// The prompt's ids, at least one.
     pub prompt_ids: Vec<u32>,
@@ -27,7 +31,7 @@ pub struct TrainingGroup {
 }
 
 /// A sampled completion with what its policy loss needs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrainingCompletion {
     /// The sampled ids.
     pub token_ids: Vec<u32>,
@@ -47,8 +51,17 @@ pub(super) trait Objective: Sync {
     fn tokens(&self) -> Vec<GroupTokens<'_>>;
     /// A trained token's share in the batch's loss.
     fn weight(&self, origin: TargetOrigin) -> f64;
-    /// A trained token's loss, given its log-probability and the entropy it was drawn at.
-    fn token_loss(&self, origin: TargetOrigin, logprob: f64, entropy: f64) -> TokenLoss;
+    /// Whether a token's loss depends on the other tokens of its sequence, through [`Objective::sequence_log_ratios`].
+    fn needs_sequences(&self) -> bool {
+        false
+    }
+    /// For each token of a micro-batch the mean of `logprob - old_logprob` over the trained tokens of its sequence.
+    fn sequence_log_ratios(&self, _origins: &[TargetOrigin], _stats: &[TokenStats]) -> Vec<f64> {
+        Vec::new()
+    }
+    /// A trained token's loss, given its log-probability and the entropy it was drawn at, and its sequence's mean log
+    /// ratio where the objective needs it.
+    fn token_loss(&self, origin: TargetOrigin, stats: TokenStats, sequence_log_ratio: Option<f64>) -> TokenLoss;
 }
 
 /// Cross-entropy on responses, averaged over all their trained tokens.
@@ -60,7 +73,7 @@ pub(super) struct Sft<'a> {
 impl<'a> Sft<'a> {
     pub(super) fn new(examples: &'a [SftExample]) -> Self {
         let trained = examples.iter().map(|example| example.response().num_trained());
-        let weight = LossNormalizer::new(LossAggregation::TokenMean, trained).weight(1);
+        let weight = LossNormalizer::new(LossAggregation::TokenMean, 1, trained).weight(1);
         Self { examples, weight }
     }
 }
@@ -83,8 +96,8 @@ impl Objective for Sft<'_> {
         self.weight
     }
 
-    fn token_loss(&self, _: TargetOrigin, logprob: f64, _: f64) -> TokenLoss {
-        sft_loss(logprob)
+    fn token_loss(&self, _: TargetOrigin, stats: TokenStats, _: Option<f64>) -> TokenLoss {
+        sft_loss(f64::from(stats.logprob))
     }
 }
 
@@ -116,7 +129,7 @@ impl<'a> Policy<'a> {
         let trained = |completion: &TrainingCompletion| completion.tokens().num_trained();
         let lens: Vec<Vec<usize>> =
             groups.iter().map(|group| group.completions.iter().map(trained).collect()).collect();
-        let normalizer = LossNormalizer::new(params.aggregation, lens.iter().flatten().copied());
+        let normalizer = LossNormalizer::new(params.aggregation, params.scale_tokens, lens.iter().flatten().copied());
         let weights = lens.iter().map(|lens| lens.iter().map(|&len| normalizer.weight(len)).collect()).collect();
         Ok(Self { groups, params, weights })
     }
@@ -143,14 +156,31 @@ impl Objective for Policy<'_> {
         self.weights[origin.group][origin.completion]
     }
 
-    fn token_loss(&self, origin: TargetOrigin, logprob: f64, entropy: f64) -> TokenLoss {
+    fn needs_sequences(&self) -> bool {
+        self.params.importance == Importance::Sequence
+    }
+
+    fn sequence_log_ratios(&self, origins: &[TargetOrigin], stats: &[TokenStats]) -> Vec<f64> {
+        let key = |origin: &TargetOrigin| (origin.group, origin.completion);
+        let mut sums: HashMap<(usize, usize), (f64, usize)> = HashMap::new();
+        for (origin, stats) in origins.iter().zip(stats) {
+            let old = self.groups[origin.group].completions[origin.completion].old_logprobs[origin.token];
+            let (sum, count) = sums.entry(key(origin)).or_default();
+            *sum += f64::from(stats.logprob) - f64::from(old);
+            *count += 1;
+        }
+        origins.iter().map(|origin| sums[&key(origin)]).map(|(sum, count)| sum / count as f64).collect()
+    }
+
+    fn token_loss(&self, origin: TargetOrigin, stats: TokenStats, sequence_log_ratio: Option<f64>) -> TokenLoss {
         let completion = &self.groups[origin.group].completions[origin.completion];
         let ref_logprob = completion.ref_logprobs.as_ref().map_or(0.0, |logprobs| f64::from(logprobs[origin.token]));
         let token = PolicyToken {
             old_logprob: f64::from(completion.old_logprobs[origin.token]),
             ref_logprob,
             advantage: f64::from(completion.advantage),
+            sequence_log_ratio,
         };
-        policy_loss(&self.params, &token, logprob, entropy)
+        policy_loss(&self.params, &token, f64::from(stats.logprob), f64::from(stats.entropy))
     }
 }

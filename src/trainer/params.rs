@@ -1,6 +1,6 @@
 //! What a trainer must be told; jobs fill these from the configuration.
 
-pub use skein_core::config::{KlEstimator, LossAggregation};
+pub use skein_core::config::{Importance, KlEstimator, LossAggregation};
 
 /// How an update is computed, whatever its loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,6 +33,10 @@ pub struct PolicyLossParams {
     pub clip_ratio_high: f64,
     /// Dual clip: bound on the loss of a negative advantage, in advantages; `None` is off.
     pub clip_ratio_c: Option<f64>,
+    /// What a ratio is taken of.
+    pub importance: Importance,
+    /// A ratio above this weighs as this and is held constant in the gradient; `None` is off.
+    pub importance_cap: Option<f64>,
     /// Weight of the KL estimate; at 0 reference log-probabilities are neither needed nor looked at.
     pub kl_coef: f64,
     /// Which estimate.
@@ -41,4 +45,6 @@ pub struct PolicyLossParams {
     pub entropy_coef: f64,
     /// How token losses become one number.
     pub aggregation: LossAggregation,
+    /// The constant that [`LossAggregation::SeqMeanTokenSumNorm`] divides by.
+    pub scale_tokens: usize,
 }

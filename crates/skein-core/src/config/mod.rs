@@ -33,7 +33,7 @@ pub use model::{Dtype, ModelConfig, ScratchConfig};
 pub use problem::{ConfigError, Problem};
 pub use prompt::PromptConfig;
 pub use reward::RewardConfig;
-pub use rl::{AtBound, KlEstimator, LossAggregation, RlConfig};
+pub use rl::{AtBound, Importance, KlEstimator, KlPlacement, LevelWeights, LossAggregation, RlConfig};
 pub use rollout::RolloutConfig;
 pub use sft::{Schedule, SftConfig};
 pub use tasks::{ProceduralTasks, TaskSource};

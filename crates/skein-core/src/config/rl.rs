@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Schedule, TaskSource};
 use crate::rl::{AdvantageNorm, FilterMetric};
+use crate::skill::Level;
 use crate::types::SamplingParams;
 
 /// The RL stage.
@@ -17,12 +18,24 @@ pub struct RlConfig {
     pub steps: usize,
     /// Prompts per rollout batch; default 256 (paper).
     pub batch_size: usize,
+    /// Weights of tasks by their skill-entropy level: heavier ones come earlier in an epoch, those of weight 0 never;
+    /// default all alike. Tasks without a level, those of one step or of skills the table lacks, weigh 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level_weights: Option<LevelWeights>,
+    /// Prompts rolled out at once; 0 (the default) rolls out as many as the batch still lacks. A larger number keeps the
+    /// engine busy where many groups are filtered; groups accepted beyond the batch wait for the next one.
+    pub rollout_batch_size: usize,
+    /// Steps that an accepted group may wait before it is dropped as too old; default 2.
+    pub max_staleness: usize,
     /// Completions per prompt; default 8 (paper).
     pub group_size: usize,
     /// Prompts per optimizer step, a divisor of `batch_size`; 0 (the default) takes the whole batch.
     pub mini_batch_size: usize,
     /// Tokens per forward and backward pass; default 16384, the paper's 4 sequences of 4096.
     pub micro_batch_tokens: usize,
+    /// Whether the backward pass recomputes each layer instead of keeping what it needs: a third more work, memory for
+    /// one layer; default false.
+    pub checkpoint_layers: bool,
     /// Learning rate; default 1e-6 (paper).
     pub lr: f64,
     /// Optimizer steps in which the rate climbs from 0; default 0.
@@ -51,12 +64,28 @@ pub struct RlConfig {
     pub kl_coef: f64,
     /// Estimator of that divergence per token; default "k3".
     pub kl_estimator: KlEstimator,
+    /// Where the divergence is charged: "loss" (the default), token by token, or "reward", summed over a completion.
+    pub kl_in: KlPlacement,
     /// How rewards of a group become advantages; default "group_std" (GRPO).
     pub advantage: AdvantageNorm,
     /// How token losses are averaged; default "token-mean" (DAPO).
     pub loss_aggregation: LossAggregation,
+    /// The tokens by which "seq-mean-token-sum-norm" divides; 0 (the default) takes `sampling.max_new_tokens`.
+    pub loss_scale_tokens: usize,
+    /// What the probability ratio is taken of: "token" (the default) or "sequence" (GSPO, arXiv:2507.18071).
+    pub importance: Importance,
+    /// A ratio above this weighs as this, and is held constant in the gradient, for completions of an older policy;
+    /// 0 (the default) is off.
+    pub importance_cap: f64,
     /// Weight of the entropy bonus in the loss; default 0.
     pub entropy_coef: f64,
+    /// Tokens before `sampling.max_new_tokens` over which a completion loses reward linearly; 0 (the default) for none.
+    pub overlong_buffer_tokens: usize,
+    /// What a completion of `sampling.max_new_tokens` tokens loses then; default 1 (DAPO's recipe).
+    pub overlong_penalty: f64,
+    /// Whether completions cut at `sampling.max_new_tokens` are left out of the loss; they still count in their group's
+    /// mean; default false.
+    pub mask_truncated: bool,
     /// Which reward the dynamic-sampling filter looks at; default "total" (paper).
     pub filter_metric: FilterMetric,
     /// Whether groups whose rewards are all equal are replaced by new ones; default true (paper).
@@ -71,6 +100,8 @@ pub struct RlConfig {
     pub save_every: usize,
     /// Steps between evaluations on `eval.tasks`; 0 (the default) for none.
     pub eval_every: usize,
+    /// Evaluations without a better score after which the stage ends; 0 (the default) never ends it early.
+    pub patience: usize,
     /// Largest absolute difference between a token's rollout and training log-probability at which training may
     /// start, in nats; default 0.01, room for f32's rounding; bf16 needs more.
     pub logprob_gap_bound: f64,
@@ -84,9 +115,13 @@ impl Default for RlConfig {
             tasks: None,
             steps: 400,
             batch_size: 256,
+            level_weights: None,
+            rollout_batch_size: 0,
+            max_staleness: 2,
             group_size: 8,
             mini_batch_size: 0,
             micro_batch_tokens: 16384,
+            checkpoint_layers: false,
             lr: 1e-6,
             warmup_steps: 0,
             schedule: Schedule::Constant,
@@ -101,9 +136,16 @@ impl Default for RlConfig {
             clip_ratio_c: 0.0,
             kl_coef: 1e-3,
             kl_estimator: KlEstimator::K3,
+            kl_in: KlPlacement::Loss,
             advantage: AdvantageNorm::GroupStd,
             loss_aggregation: LossAggregation::TokenMean,
+            loss_scale_tokens: 0,
+            importance: Importance::Token,
+            importance_cap: 0.0,
             entropy_coef: 0.0,
+            overlong_buffer_tokens: 0,
+            overlong_penalty: 1.0,
+            mask_truncated: false,
             filter_metric: FilterMetric::Total,
             filter: true,
             max_rounds: 10,
@@ -111,8 +153,39 @@ impl Default for RlConfig {
             sampling: SamplingParams { max_new_tokens: 3072, ..SamplingParams::default() },
             save_every: 50,
             eval_every: 0,
+            patience: 0,
             logprob_gap_bound: 0.01,
             max_skipped_steps: 5,
+        }
+    }
+}
+
+/// A weight for each level of skill entropy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LevelWeights {
+    /// Of tasks in the lowest tercile.
+    pub low: f64,
+    /// Of tasks in the middle one.
+    pub medium: f64,
+    /// Of tasks in the highest one.
+    pub high: f64,
+}
+
+impl Default for LevelWeights {
+    fn default() -> Self {
+        Self { low: 1.0, medium: 1.0, high: 1.0 }
+    }
+}
+
+impl LevelWeights {
+    /// The weight of a task of `level`; 1 without one.
+    pub fn of(&self, level: Option<Level>) -> f64 {
+        match level {
+            Some(Level::Low) => self.low,
+            Some(Level::Medium) => self.medium,
+            Some(Level::High) => self.high,
+            None => 1.0,
         }
     }
 }
@@ -127,6 +200,32 @@ pub enum KlEstimator {
     K2,
     /// `exp(d) - d - 1`.
     K3,
+    /// The value of `k1` with the gradient of `k2`, whose expectation is the divergence's gradient.
+    #[serde(rename = "k1+")]
+    K1Plus,
+    /// The value of `k3` with the gradient of `k2`.
+    #[serde(rename = "k3+")]
+    K3Plus,
+}
+
+/// Where the divergence from the reference model is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KlPlacement {
+    /// Added to every token's loss.
+    Loss,
+    /// Taken off a completion's reward, summed over its tokens, before advantages are computed.
+    Reward,
+}
+
+/// What a probability ratio is taken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Importance {
+    /// Each token.
+    Token,
+    /// The whole completion: the geometric mean of its tokens' ratios, clipped as one.
+    Sequence,
 }
 
 /// How the losses of a batch's tokens become one number.
@@ -139,6 +238,8 @@ pub enum LossAggregation {
     SeqMeanTokenSum,
     /// Mean over sequences of the mean over each one's tokens.
     SeqMeanTokenMean,
+    /// Mean over sequences of the sum over each one's tokens, divided by a constant (Dr. GRPO, arXiv:2503.20783).
+    SeqMeanTokenSumNorm,
 }
 
 /// What happens when a batch is not full after the last round of sampling.

@@ -19,6 +19,9 @@ pub struct SftConfig {
     pub batch_size: usize,
     /// Tokens per forward and backward pass; default 4096, the paper's 4 sequences of 1024.
     pub micro_batch_tokens: usize,
+    /// Whether the backward pass recomputes each layer instead of keeping what it needs: a third more work, memory for
+    /// one layer; default false.
+    pub checkpoint_layers: bool,
     /// Peak learning rate; default 1e-5 (paper).
     pub lr: f64,
     /// Share of the steps in which the rate climbs from 0; default 0.1 (paper).
@@ -43,6 +46,8 @@ pub struct SftConfig {
     pub save_every: usize,
     /// Steps between rows of metrics; default 1.
     pub log_every: usize,
+    /// Steps skipped for a loss or gradient that is not finite before the run stops; default 5.
+    pub max_skipped_steps: usize,
 }
 
 impl Default for SftConfig {
@@ -53,6 +58,7 @@ impl Default for SftConfig {
             epochs: 4,
             batch_size: 256,
             micro_batch_tokens: 4096,
+            checkpoint_layers: false,
             lr: 1e-5,
             warmup_ratio: 0.1,
             min_lr_ratio: 0.0,
@@ -65,6 +71,7 @@ impl Default for SftConfig {
             max_length: 1024,
             save_every: 0,
             log_every: 1,
+            max_skipped_steps: 5,
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::{
-    Config, EvalConfig, ModelConfig, RewardConfig, RlConfig, RolloutConfig, ScratchConfig, SftConfig, Stage, TaskSource,
+    Config, EvalConfig, Importance, LossAggregation, ModelConfig, RewardConfig, RlConfig, RolloutConfig, ScratchConfig,
+    SftConfig, Stage, TaskSource,
 };
 use crate::types::SamplingParams;
 
@@ -195,8 +196,36 @@ impl Check {
         self.range("rl.clip_ratio_low", low, low > 0.0 && low < 1.0, "above 0 and below 1");
         self.positive("rl.clip_ratio_high", high);
         self.range("rl.clip_ratio_c", dual, dual == 0.0 || dual > 1.0, "0 (off) or above 1");
+        if let Some(weights) = &rl.level_weights {
+            for (key, weight) in [("low", weights.low), ("medium", weights.medium), ("high", weights.high)] {
+                self.not_negative(&format!("rl.level_weights.{key}"), weight);
+            }
+        }
+        if rl.importance_cap != 0.0 && rl.importance_cap <= 1.0 + high {
+            let message =
+                format!("is {}; expected 0 (off) or above 1 + rl.clip_ratio_high ({high})", rl.importance_cap);
+            self.add(&["rl.importance_cap", "rl.clip_ratio_high"], message);
+        }
+        if rl.importance == Importance::Sequence && rl.loss_aggregation != LossAggregation::SeqMeanTokenMean {
+            self.add(
+                &["rl.loss_aggregation", "rl.importance"],
+                "must be \"seq-mean-token-mean\" where rl.importance is \"sequence\": each completion has one ratio",
+            );
+        }
+        if rl.overlong_buffer_tokens > rl.sampling.max_new_tokens {
+            let message = format!(
+                "is {}, more than rl.sampling.max_new_tokens ({})",
+                rl.overlong_buffer_tokens, rl.sampling.max_new_tokens
+            );
+            self.add(&["rl.overlong_buffer_tokens", "rl.sampling.max_new_tokens"], message);
+        }
+        self.not_negative("rl.overlong_penalty", rl.overlong_penalty);
         self.not_negative("rl.kl_coef", rl.kl_coef);
         self.not_negative("rl.entropy_coef", rl.entropy_coef);
+        if rl.patience > 0 && rl.eval_every == 0 {
+            let message = format!("is {}, but rl.eval_every is 0: there is no evaluation to wait for", rl.patience);
+            self.add(&["rl.patience", "rl.eval_every"], message);
+        }
         self.positive("rl.logprob_gap_bound", rl.logprob_gap_bound);
         self.optimizer("rl", [rl.lr, rl.weight_decay, rl.beta1, rl.beta2, rl.eps, rl.max_grad_norm]);
         self.sampling("rl.sampling", &rl.sampling);
@@ -242,6 +271,8 @@ impl Check {
             );
         }
         self.positive("reward.entropy_scale", reward.entropy_scale);
+        let cosine = f64::from(reward.min_cosine);
+        self.range("reward.min_cosine", cosine, (-1.0..=1.0).contains(&cosine), "at least -1 and at most 1");
         if let Some(path) = &reward.entropy_table {
             self.file("reward.entropy_table", path);
         }

@@ -1,8 +1,8 @@
-//! Scored groups and dynamic sampling: a group enters the batch only if its rewards differ.
+//! Scored groups, and whether one has something to teach: only if its rewards differ.
 
 use serde::{Deserialize, Serialize};
 
-use super::advantage::{AdvantageNorm, all_equal, group_advantages};
+use super::advantage::all_equal;
 use crate::reward::Reward;
 use crate::types::Completion;
 
@@ -56,30 +56,10 @@ impl ScoredGroup {
         all_equal(&self.values(|reward| metric.of(reward)))
     }
 
-    /// One advantage per rollout, from total rewards.
-    pub fn advantages(&self, norm: AdvantageNorm) -> Vec<f64> {
-        group_advantages(&self.values(|reward| reward.total), norm)
-    }
-
     /// The variance of a part of the reward within the group (n − 1), 0 for fewer than two rollouts.
     pub fn variance(&self, of: impl Fn(&Reward) -> f64) -> f64 {
         crate::eval::variance(&self.values(of)).unwrap_or(0.0)
     }
-}
-
-/// What dynamic sampling made of one round's groups, both in the order they came in.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct FilterOutcome {
-    /// Groups with something to teach.
-    pub kept: Vec<ScoredGroup>,
-    /// Groups whose rewards are all equal.
-    pub dropped: Vec<ScoredGroup>,
-}
-
-/// Splits groups by whether their values of `metric` differ.
-pub fn filter_groups(groups: Vec<ScoredGroup>, metric: FilterMetric) -> FilterOutcome {
-    let (dropped, kept) = groups.into_iter().partition(|group| group.is_degenerate(metric));
-    FilterOutcome { kept, dropped }
 }
 
 #[cfg(test)]
@@ -96,23 +76,24 @@ mod tests {
     }
 
     #[test]
-    fn filter_keeps_groups_that_differ_in_its_metric() {
-        let groups = vec![
-            group(7, &[(0.5, 0.5), (0.5, 0.5)]),
-            group(3, &[(0.5, 0.5), (0.5000000001, 0.5)]),
-            group(5, &[(0.1, 0.0), (0.9, 1.0)]),
+    fn groups_are_judged_by_the_metric_alone() {
+        let cases = [
+            (vec![(0.5, 0.5), (0.5, 0.5)], true, true),
+            (vec![(0.5, 0.5); 4], true, true),
+            (vec![(0.5, 0.5), (0.5000000001, 0.5)], false, true),
+            (vec![(0.1, 0.0), (0.9, 1.0)], false, false),
+            (vec![(0.1, 0.0)], true, true),
         ];
-        let prompts = |groups: &[ScoredGroup]| groups.iter().map(|group| group.prompt).collect::<Vec<_>>();
-        let total = filter_groups(groups.clone(), FilterMetric::Total);
-        assert_eq!((prompts(&total.kept), prompts(&total.dropped)), (vec![3, 5], vec![7]));
-        let answer = filter_groups(groups, FilterMetric::Answer);
-        assert_eq!((prompts(&answer.kept), prompts(&answer.dropped)), (vec![5], vec![7, 3]));
+        for (rewards, by_total, by_answer) in cases {
+            let group = group(0, &rewards);
+            assert_eq!(group.is_degenerate(FilterMetric::Total), by_total, "{rewards:?}");
+            assert_eq!(group.is_degenerate(FilterMetric::Answer), by_answer, "{rewards:?}");
+        }
     }
 
     #[test]
     fn group_numbers() {
         let group = group(0, &[(0.0, 0.0), (1.0, 0.5)]);
-        assert_eq!(group.advantages(AdvantageNorm::MeanOnly), [-0.5, 0.5]);
         assert_eq!(group.variance(|reward| reward.answer), 0.125);
     }
 }

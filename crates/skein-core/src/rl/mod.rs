@@ -4,6 +4,10 @@
 
 mod advantage;
 mod group;
+mod ledger;
+mod shaping;
 
-pub use advantage::{AdvantageNorm, STD_EPSILON, group_advantages};
-pub use group::{FilterMetric, FilterOutcome, ScoredGroup, ScoredRollout, filter_groups};
+pub use advantage::{AdvantageNorm, STD_EPSILON, batch_advantages};
+pub use group::{FilterMetric, ScoredGroup, ScoredRollout};
+pub use ledger::{AcceptedGroup, PromptLedger};
+pub use shaping::OverlongPenalty;

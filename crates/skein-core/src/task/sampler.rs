@@ -17,6 +17,8 @@ pub struct PromptSampler {
     position: u64,
     epoch: u64,
     order: Vec<usize>,
+    /// One per prompt; empty where all are alike.
+    weights: Vec<f64>,
 }
 
 impl PromptSampler {
@@ -29,7 +31,21 @@ impl PromptSampler {
             return Err(EmptyDataSet);
         }
         let epoch = position / num_prompts as u64;
-        Ok(Self { seed, position, epoch, order: epoch_order(num_prompts, seed, epoch) })
+        Ok(Self { seed, position, epoch, order: epoch_order(num_prompts, seed, epoch), weights: Vec::new() })
+    }
+
+    /// The same with a weight per prompt: the heavier, the earlier in its epoch, as if drawn without replacement in
+    /// proportion to the weights. A prompt that weighs 0 is never yielded, and an epoch is that much shorter.
+    ///
+    /// # Errors
+    /// When no weight is above 0.
+    pub fn weighted(weights: Vec<f64>, seed: u64, position: u64) -> Result<Self, EmptyDataSet> {
+        let num_prompts = weights.iter().filter(|&&weight| weight > 0.0).count();
+        if num_prompts == 0 {
+            return Err(EmptyDataSet);
+        }
+        let epoch = position / num_prompts as u64;
+        Ok(Self { seed, position, epoch, order: weighted_order(&weights, seed, epoch), weights })
     }
 
     /// How many prompts have been yielded so far; hand it to [`PromptSampler::new`] to go on from here.
@@ -52,7 +68,11 @@ impl PromptSampler {
         let num_prompts = self.order.len();
         if self.epoch() != self.epoch {
             self.epoch = self.epoch();
-            self.order = epoch_order(num_prompts, self.seed, self.epoch);
+            self.order = if self.weights.is_empty() {
+                epoch_order(num_prompts, self.seed, self.epoch)
+            } else {
+                weighted_order(&self.weights, self.seed, self.epoch)
+            };
         }
         let prompt = self.order[(self.position % num_prompts as u64) as usize];
         self.position += 1;
@@ -64,6 +84,17 @@ fn epoch_order(num_prompts: usize, seed: u64, epoch: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..num_prompts).collect();
     Stream::new(seed, "prompt order", epoch).shuffle(&mut order);
     order
+}
+
+/// By exponential clocks of the weights' rates: who rings first comes first.
+fn weighted_order(weights: &[f64], seed: u64, epoch: u64) -> Vec<usize> {
+    let mut stream = Stream::new(seed, "weighted prompt order", epoch);
+    // Every prompt draws, whatever it weighs, so that one weight does not change the others' draws.
+    let rings = weights.iter().map(|weight| -(1.0 - stream.uniform()).ln() / weight);
+    let mut order: Vec<(f64, usize)> =
+        rings.enumerate().filter(|&(index, _)| weights[index] > 0.0).map(|(index, time)| (time, index)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    order.into_iter().map(|(_, index)| index).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +123,40 @@ mod tests {
             let mut resumed = PromptSampler::new(num_prompts, seed, whole.position()).expect("not empty");
             prop_assert_eq!(whole.next_batch(100), resumed.next_batch(100));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn weights_change_the_order_and_not_what_an_epoch_holds(
+            weights in proptest::collection::vec(0u8..4, 1..40),
+            seed: u64,
+            before in 0usize..60,
+        ) {
+            let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
+            let held: Vec<usize> = (0..weights.len()).filter(|&prompt| weights[prompt] > 0.0).collect();
+            let Ok(mut sampler) = PromptSampler::weighted(weights.clone(), seed, 0) else {
+                prop_assert!(held.is_empty());
+                return Ok(());
+            };
+            for _ in 0..2 {
+                let mut epoch = sampler.next_batch(held.len());
+                epoch.sort_unstable();
+                prop_assert_eq!(&epoch, &held);
+            }
+            let mut whole = PromptSampler::weighted(weights.clone(), seed, 0).unwrap();
+            whole.next_batch(before);
+            let mut resumed = PromptSampler::weighted(weights, seed, whole.position()).unwrap();
+            prop_assert_eq!(whole.next_batch(70), resumed.next_batch(70));
+        }
+    }
+
+    #[test]
+    fn heavier_prompts_come_earlier_in_proportion() {
+        let weights = [3.0, 1.0];
+        let first_is_heavy = |seed| PromptSampler::weighted(weights.to_vec(), seed, 0).unwrap().next_batch(1) == [0];
+        let heavy = (0..2000).filter(|&seed| first_is_heavy(seed)).count();
+        // 1500 expected; five standard deviations of a binomial of 2000 at 3/4 are 97.
+        assert!((1403..1597).contains(&heavy), "{heavy}");
     }
 
     #[test]
