@@ -17,16 +17,17 @@ use serde_json::Value;
 use tch::Tensor;
 
 use super::error::CheckpointError;
+use super::inventory::remove_checkpoint;
 use super::reader::read_tensors;
 use super::writer::{write_json, write_safetensors};
 
-const MANIFEST: &str = "MANIFEST.json";
-const LATEST: &str = "latest";
+pub(super) const MANIFEST: &str = "MANIFEST.json";
+pub(super) const LATEST: &str = "latest";
 const STEP_PREFIX: &str = "step_";
 /// Whatever begins like this is unfinished or already given up.
-const TEMPORARY_PREFIX: &str = ".tmp-";
+pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";
 const REPLACED_PREFIX: &str = ".tmp-replaced-";
-const TRAINER_DIR: &str = "trainer";
+pub(super) const TRAINER_DIR: &str = "trainer";
 const OPTIMIZER_FILE: &str = "trainer/optimizer.safetensors";
 const STATE_FILE: &str = "trainer/state.json";
 
@@ -212,12 +213,7 @@ impl CheckpointManager {
             Err(error) => return tracing::warn!("old checkpoints are not pruned: {error}"),
         };
         for old in surplus {
-            // Renamed first, so that a half-removed checkpoint never looks like one.
-            let (path, doomed) =
-                (self.run_dir.join(step_name(old)), self.run_dir.join(format!("{TEMPORARY_PREFIX}pruned-{old}")));
-            let removed =
-                fs::rename(&path, &doomed).map_err(CheckpointError::io("move", &path)).and_then(|()| remove(&doomed));
-            if let Err(error) = removed {
+            if let Err(error) = remove_checkpoint(&self.run_dir, &self.step_dir(old)) {
                 tracing::warn!("old checkpoint stays: {error}");
             }
         }
@@ -277,7 +273,7 @@ fn read(dir: &Path) -> Result<Loaded, CheckpointError> {
 }
 
 /// Checks every file the manifest lists by size and hash.
-fn verify(dir: &Path) -> Result<(), CheckpointError> {
+pub(super) fn verify(dir: &Path) -> Result<(), CheckpointError> {
     for (name, expected) in read_manifest(dir)?.files {
         let path = dir.join(name);
         let size = fs::metadata(&path).map_err(CheckpointError::io("read", &path))?.len();
@@ -311,22 +307,22 @@ fn record(path: &Path) -> Result<FileRecord, CheckpointError> {
 }
 
 /// Makes a file or directory survive a power cut.
-fn sync(path: &Path) -> Result<(), CheckpointError> {
+pub(super) fn sync(path: &Path) -> Result<(), CheckpointError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(CheckpointError::io("sync", path))
 }
 
-fn remove(path: &Path) -> Result<(), CheckpointError> {
+pub(super) fn remove(path: &Path) -> Result<(), CheckpointError> {
     let is_dir = fs::symlink_metadata(path).map_err(CheckpointError::io("remove", path))?.is_dir();
     if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) }.map_err(CheckpointError::io("remove", path))
 }
 
-fn entries(dir: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
+pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
     let list = || fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
     list().map_err(CheckpointError::io("read", dir))
 }
 
 /// Files of `dir` and its subdirectories, by path relative to `dir`.
-fn relative_files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
+pub(super) fn relative_files(dir: &Path) -> Result<Vec<String>, CheckpointError> {
     let mut files = Vec::new();
     for path in entries(dir)? {
         let name = file_name(&path);
@@ -343,11 +339,11 @@ fn step_name(step: u64) -> String {
     format!("{STEP_PREFIX}{step:06}")
 }
 
-fn step_of(path: &Path) -> Option<u64> {
+pub(super) fn step_of(path: &Path) -> Option<u64> {
     file_name(path).strip_prefix(STEP_PREFIX)?.parse().ok()
 }
 
 /// The last component; a name that is not UTF-8 is none of ours and reads as empty.
-fn file_name(path: &Path) -> &str {
+pub(super) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

@@ -4,8 +4,10 @@
 //! with the file and the name, and never guesses a weight.
 
 mod config;
+mod encoder;
 mod error;
 mod init;
+mod inventory;
 mod manager;
 mod reader;
 mod writer;
@@ -16,13 +18,15 @@ use serde_json::{Map, Value};
 use tch::{Device, Kind};
 
 pub use config::{parse_config, read_config};
+pub use encoder::load_text_encoder;
 pub use error::CheckpointError;
 pub use init::{TokenIds, init_model};
+pub use inventory::{FoundCheckpoint, export_checkpoint, list_checkpoints, prune_checkpoints, verify_checkpoint};
 pub use manager::{CheckpointManager, Loaded, TrainState, load_checkpoint};
 pub use reader::read_tensors;
 pub use writer::{SaveOptions, save_model};
 
-use crate::models::{CausalLm, build_model};
+use crate::models::{CausalLm, Weights, build_model};
 use reader::TensorFiles;
 
 /// A model read from a directory, and its `config.json` as it was.
@@ -46,10 +50,21 @@ pub fn load_model(dir: &Path, kind: Kind, device: Device) -> Result<Pretrained, 
         (config.tie_word_embeddings && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq")
     };
     let model = build_model(config.clone(), kind, device);
-    let weights = model.weights();
-    files.check_names(weights.entries.iter().map(|entry| entry.name.as_str()), ignored)?;
-    for entry in &weights.entries {
-        files.read_into(&entry.name, &mut weights.rows(entry))?;
-    }
+    fill(&files, model.weights(), str::to_owned, ignored)?;
     Ok(Pretrained { model, config_json })
+}
+
+/// Copies every weight from the files, where entry `name` is called `rename(name)`; further tensors must be `ignored`.
+fn fill(
+    files: &TensorFiles,
+    weights: &Weights,
+    rename: impl Fn(&str) -> String,
+    ignored: impl Fn(&str) -> bool,
+) -> Result<(), CheckpointError> {
+    let names: Vec<String> = weights.entries.iter().map(|entry| rename(&entry.name)).collect();
+    files.check_names(names.iter().map(String::as_str), ignored)?;
+    for (entry, name) in weights.entries.iter().zip(&names) {
+        files.read_into(name, &mut weights.rows(entry))?;
+    }
+    Ok(())
 }

@@ -8,14 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::types::{Completion, SamplingParams};
-use skein_io::hub::Hub;
 use skein_io::tokenizer::{StreamDecoder, Tokenizer};
-use tch::{Device, Kind};
 
 use super::UsageError;
 use super::prompts::{Prompt, Prompts};
-use crate::checkpoint::load_model;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
+use crate::jobs::LoadedModel;
 
 /// Arguments of `skein generate`.
 #[derive(Debug, clap::Args)]
@@ -73,15 +71,13 @@ struct Source {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
-    let model_dir = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
-    let tokenizer = Tokenizer::load(&model_dir).map_err(|error| UsageError(error.to_string()))?;
-    let mut reader = Prompts::new(&model_dir, &tokenizer, args.chat);
+    let LoadedModel { model, tokenizer, dir, .. } = LoadedModel::load(&args.model)?;
+    let mut reader = Prompts::new(&dir, &tokenizer, args.chat);
     let prompts = match (&args.source.prompt, &args.source.prompts) {
         (Some(text), _) => vec![reader.text(text)?],
         (None, Some(path)) => reader.file(path)?,
         (None, None) => unreachable!("clap demands one of them"),
     };
-    let model = load_model(&model_dir, Kind::Float, Device::Cpu)?.model;
     let config = EngineConfig { cache_tokens: args.cache_tokens, ..EngineConfig::default() };
     let mut engine = Engine::new(&*model, config).map_err(|error| UsageError(error.to_string()))?;
     let requests = requests(&args, &prompts, &tokenizer);

@@ -13,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::jobs::EXIT_INTERRUPTED;
 
 mod bench;
+mod ckpt;
 mod config;
 mod entropy;
 mod generate;
@@ -21,9 +22,11 @@ mod prompts;
 mod report;
 mod reward;
 mod score;
+mod skills;
 mod synth;
 mod tokenizer;
 mod train;
+mod verify_resume;
 
 /// Trains skill-native language models: SFT warm-up, then GRPO with the skill-entropy reward.
 #[derive(Debug, Parser)]
@@ -47,14 +50,20 @@ enum Command {
     Synth(synth::Args),
     /// Estimate and inspect skill-entropy tables.
     Entropy(entropy::Args),
+    /// Look up which bank skill a label names.
+    Skills(skills::Args),
     /// Train small tokenizers for models that start from nothing.
     Tokenizer(tokenizer::Args),
     /// Score responses to cross-skill tasks.
     Reward(reward::Args),
     /// Score answers with the domain scorers.
     Score(score::Args),
+    /// List, verify, export and prune checkpoints.
+    Ckpt(ckpt::Args),
     /// Show or check a config.
     Config(config::Args),
+    /// Prove that a killed and resumed run ends in the same bits.
+    VerifyResume(verify_resume::Args),
     /// Compare finished runs.
     Report(report::Args),
 }
@@ -107,10 +116,13 @@ fn run(command: Command) -> Result<()> {
         Command::Parity(args) => parity::run(args),
         Command::Synth(args) => synth::run(args),
         Command::Entropy(args) => entropy::run(args),
+        Command::Skills(args) => skills::run(args),
         Command::Tokenizer(args) => tokenizer::run(args),
         Command::Reward(args) => reward::run(args),
         Command::Score(args) => score::run(args),
+        Command::Ckpt(args) => ckpt::run(args),
         Command::Config(args) => config::run(args),
+        Command::VerifyResume(args) => verify_resume::run(args),
         Command::Report(args) => report::run(args),
     }
 }

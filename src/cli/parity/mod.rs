@@ -12,6 +12,7 @@ mod reference;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use skein_io::hub::Hub;
 use tch::{Device, Kind};
 
 use super::UsageError;
@@ -22,9 +23,9 @@ use reference::Reference;
 /// Arguments of `skein parity`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Hugging Face model directory.
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    /// Hugging Face model directory, or a hub id such as owner/name.
+    #[arg(long, value_name = "MODEL")]
+    model: String,
     /// Directory with reference.safetensors and reference.json.
     #[arg(long, value_name = "DIR")]
     reference: PathBuf,
@@ -40,10 +41,11 @@ pub struct Args {
 #[expect(clippy::print_stdout, reason = "the comparison is the result")]
 pub fn run(args: Args) -> Result<()> {
     let reference = Reference::load(&args.reference)?;
-    let (config, _) = read_config(&args.model).map_err(|error| UsageError(error.to_string()))?;
+    let model = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
+    let (config, _) = read_config(&model).map_err(|error| UsageError(error.to_string()))?;
     reference.check_fits(&config)?;
     let mut comparison = Comparison::default();
-    let load = || load(&args.model);
+    let load = || load(&model);
     plain::compare(&load, &reference, &mut comparison)?;
     cached::compare(&load, &reference, &mut comparison)?;
     packed::compare(&load, &reference, &mut comparison)?;
