@@ -90,7 +90,11 @@ fn with_dtype(config_json: &Map<String, Value>, kind: Kind) -> Map<String, Value
 fn copy_assets(source: &Path, dir: &Path) -> Result<(), CheckpointError> {
     if !source.is_dir() {
         // The weights matter more: a run does not die for a directory that was moved meanwhile.
-        tracing::warn!("{} is gone: the checkpoint has no tokenizer; copy one into {}", source.display(), dir.display());
+        tracing::warn!(
+            "{} is gone: the checkpoint has no tokenizer; copy one into {}",
+            source.display(),
+            dir.display()
+        );
     }
     for name in ASSETS {
         let (from, to) = (source.join(name), dir.join(name));

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 mod matrix_products;
 mod rollout;
+mod step;
 
 /// Arguments of `skein bench`.
 #[derive(Debug, clap::Args)]
@@ -16,11 +17,14 @@ pub struct Args {
 enum Bench {
     /// Generation throughput of a group of samples per prompt, beside the model's bare matrix products.
     Rollout(rollout::Args),
+    /// One whole RL step: generation, reference log-probabilities, update.
+    Step(step::Args),
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
     match args.bench {
         Bench::Rollout(args) => rollout::run(args),
+        Bench::Step(args) => step::run(args),
     }
 }

@@ -10,7 +10,7 @@ use skein_core::skill::{Domain, Level};
 use skein_core::task::CrossSkillTask;
 
 use super::rollout::Rollouts;
-use crate::trainer::UpdateMetrics;
+use crate::trainer::{UpdateMetrics, UpdateTimings};
 
 /// Names and values of one step.
 pub type Metrics = Vec<(&'static str, f64)>;
@@ -74,6 +74,9 @@ impl RlStep<'_> {
         let policy = |of: fn(&crate::trainer::PolicyMetrics) -> f64| {
             self.mean_update(|update| update.policy.as_ref().map_or(0.0, of))
         };
+        let timing = |of: fn(&UpdateTimings) -> Duration| {
+            self.updates.iter().map(|update| of(&update.timings)).sum::<Duration>().as_secs_f64()
+        };
         let mut metrics = vec![
             ("reward/mean", self.mean_of(|reward| reward.total)),
             ("reward/answer", self.mean_of(|reward| reward.answer)),
@@ -107,6 +110,10 @@ impl RlStep<'_> {
             ("timing_s/reward", sum(|round| round.scoring.as_secs_f64())),
             ("timing_s/reference", self.reference.as_secs_f64()),
             ("timing_s/update", self.update.as_secs_f64()),
+            ("timing_s/forward", timing(|timings| timings.forward)),
+            ("timing_s/head", timing(|timings| timings.head)),
+            ("timing_s/backward", timing(|timings| timings.backward)),
+            ("timing_s/optimizer", timing(|timings| timings.optimizer)),
             ("perf/step_seconds", self.total.as_secs_f64()),
         ];
         let entropies: Vec<f64> = self.rewards().filter_map(|reward| reward.entropy).collect();

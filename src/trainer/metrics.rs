@@ -1,5 +1,7 @@
 //! What an update reports.
 
+use std::time::Duration;
+
 use super::losses::TokenLoss;
 
 /// One update in numbers. Fractions and means without another word are over the batch's trained tokens.
@@ -21,6 +23,21 @@ pub struct UpdateMetrics {
     pub skipped: Option<SkipReason>,
     /// A policy loss's parts; `None` under SFT.
     pub policy: Option<PolicyMetrics>,
+    /// Where the time went.
+    pub timings: UpdateTimings,
+}
+
+/// Wall time of an update's parts. On a CPU calls return when they are done, so clocks around them tell the truth.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UpdateTimings {
+    /// Packing and the layers, forward.
+    pub forward: Duration,
+    /// The head, forward and backward: it never has its logits twice.
+    pub head: Duration,
+    /// The layers, backward.
+    pub backward: Duration,
+    /// Gradient norm and step.
+    pub optimizer: Duration,
 }
 
 /// A policy loss's parts.
@@ -63,6 +80,7 @@ impl std::fmt::Display for SkipReason {
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) num_micro_batches: usize,
+    pub(super) timings: UpdateTimings,
     num_tokens: usize,
     loss: f64,
     entropy: f64,
@@ -107,6 +125,7 @@ impl Totals {
             num_tokens: self.num_tokens,
             num_micro_batches: self.num_micro_batches,
             skipped: None,
+            timings: self.timings,
             policy: self.policy.as_ref().map(|policy| PolicyMetrics {
                 pg_loss: policy.pg_loss,
                 kl: mean(policy.kl),

@@ -14,11 +14,13 @@ mod objective;
 mod params;
 mod reference;
 
+use std::time::Instant;
+
 use skein_core::batching::packing::{CompletionTokens, GroupTokens, MicroBatch, PackingError, TargetOrigin, pack};
 use thiserror::Error;
 
 pub use attention::PackedAttention;
-pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics};
+pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics, UpdateTimings};
 pub use objective::{SftExample, TrainingCompletion, TrainingGroup};
 pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
 pub use reference::ReferenceModel;
@@ -143,6 +145,7 @@ impl<'m> Trainer<'m> {
     fn update(&mut self, objective: &dyn Objective, lr: f64) -> Result<UpdateMetrics, TrainerError> {
         self.optimizer.zero_grad();
         let totals = accumulate_gradients(self.model, &self.params, objective)?;
+        let stepping = Instant::now();
         let grad_norm = self.optimizer.grad_norm();
         let mut metrics = totals.metrics(grad_norm, lr);
         metrics.skipped = skip_reason(&metrics);
@@ -151,6 +154,7 @@ impl<'m> Trainer<'m> {
             self.optimizer.step(lr, (grad_norm / max_norm).max(1.0));
         }
         self.optimizer.zero_grad();
+        metrics.timings.optimizer = stepping.elapsed();
         Ok(metrics)
     }
 }
@@ -261,7 +265,8 @@ fn accumulate_gradients(
     let mut totals = Totals::default();
     for batch in micro_batches(model, params, &objective.tokens())? {
         totals.num_micro_batches += 1;
-        for (&origin, token) in batch.origins.iter().zip(accumulate_micro_batch(model, params, objective, &batch)) {
+        let trained = accumulate_micro_batch(model, params, objective, &batch, &mut totals.timings);
+        for (&origin, token) in batch.origins.iter().zip(trained) {
             totals.add(objective.weight(origin), &token.loss, token.entropy);
         }
     }
@@ -279,8 +284,11 @@ fn accumulate_micro_batch(
     params: &TrainerParams,
     objective: &dyn Objective,
     batch: &MicroBatch,
+    timings: &mut UpdateTimings,
 ) -> Vec<TrainedToken> {
+    let started = Instant::now();
     let pass = Body::new(model, batch).forward(params.checkpoint_layers);
+    let forward_done = Instant::now();
     let head = Head::new(model, params, batch);
     // A sequence's ratio is known only when all its tokens are, so such losses run the head once more.
     let sequence_log_ratios =
@@ -294,7 +302,11 @@ fn accumulate_micro_batch(
         TokenGradient { d_logprob: (weight * loss.d_logprob) as f32, d_entropy: (weight * loss.d_entropy) as f32 }
     };
     let (stats, gradient) = head.backward(&pass.hidden, &derivative);
+    let head_done = Instant::now();
     pass.backward(gradient);
+    timings.forward += forward_done - started;
+    timings.head += head_done - forward_done;
+    timings.backward += head_done.elapsed();
     let trained = |(target, stats): (usize, TokenStats)| TrainedToken {
         loss: loss(target, stats),
         entropy: f64::from(stats.entropy),

@@ -187,6 +187,8 @@ fn updates_that_are_not_finite_are_skipped_then_end_the_run() {
     let out = bench.out("run");
     bench.refused(&out, &["--set", "sft.lr=1e38", "--set", "sft.max_steps=40"], 1, "updates in a row were skipped");
     assert!(out.join("latest/model.safetensors").is_file());
+    let skipped: Vec<_> = fs::read_dir(out.join("skipped")).unwrap().collect();
+    assert_eq!(skipped.len(), 6, "each skipped update leaves its batch: sft.max_skipped_steps and the one past it");
 }
 
 #[test]
@@ -220,4 +222,82 @@ fn a_damaged_newest_checkpoint_is_passed_over() {
     fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
     bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"]);
     assert_eq!(fs::read(&newest).unwrap(), bytes, "the run went on from step 4 to the same weights");
+}
+
+#[test]
+fn twenty_kills_at_random_instants_change_no_bit() {
+    let bench = Bench::new();
+    let config = bench.config.to_str().unwrap();
+    let mut args = vec!["verify-resume", "--config", config, "--steps", "6", "--kills", "20"];
+    // Mini-batches, groups that wait for the next step, a filter, evaluations on the way, and the end of an epoch.
+    for set in [
+        "rl.mini_batch_size=1",
+        "rl.rollout_batch_size=3",
+        "rl.eval_every=2",
+        "rl.advantage=\"batch_std\"",
+        "rl.level_weights={low=2.0}",
+        "rl.tasks={procedural={num_tasks=5,min_steps=2,max_steps=2,seed=2,level=\"tiny\"}}",
+    ] {
+        args.extend(["--set", set]);
+    }
+    let output = skein(&args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("bitwise equal after 20 kills"));
+}
+
+#[test]
+fn the_best_checkpoint_is_kept_and_patience_ends_the_stage() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let more = ["--set", "rl.eval_every=1", "--set", "rl.patience=2", "--set", "rl.steps=9", "--set", "rl.lr=1e-30"];
+    bench.train(&out, &[&more[..], &["--set", "checkpoint.keep_last=1"]].concat());
+    // With such a rate no evaluation beats the first: two more, and the stage is over.
+    assert_eq!(fs::read_link(out.join("best")).unwrap(), Path::new("step_000007"));
+    assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000009"));
+    assert!(out.join("best/model.safetensors").is_file(), "pruning passes over the best");
+}
+
+#[test]
+fn checkpoints_are_listed_verified_exported_and_pruned() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    bench.train(&out, &["--set", "checkpoint.keep_last=0", "--set", "stages=[\"sft\"]"]);
+    let run = out.to_str().unwrap();
+    let stdout = |args: &[&str]| {
+        let output = skein(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let listed = stdout(&["ckpt", "ls", run, "--json"]);
+    let steps: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(steps.iter().map(|line| line["step"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 4, 6]);
+    assert_eq!(steps[2]["links"], serde_json::json!(["latest", "sft"]));
+    assert_eq!(stdout(&["ckpt", "verify", run]).matches(": whole").count(), 3);
+
+    let exported = bench.out("exported");
+    let checkpoint = out.join("latest");
+    stdout(&["ckpt", "export", checkpoint.to_str().unwrap(), "--out", exported.to_str().unwrap()]);
+    assert!(exported.join("model.safetensors").is_file() && exported.join("tokenizer.json").is_file());
+    assert!(!exported.join("trainer").exists() && !exported.join("MANIFEST.json").exists());
+    assert_refused(
+        &["ckpt", "export", checkpoint.to_str().unwrap(), "--out", exported.to_str().unwrap()],
+        2,
+        "is there already",
+    );
+
+    let damaged = out.join("step_000002/model.safetensors");
+    let mut bytes = fs::read(&damaged).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    assert_refused(&["ckpt", "verify", run], 1, "1 of 3 checkpoints are damaged");
+    assert_refused(
+        &["ckpt", "export", damaged.parent().unwrap().to_str().unwrap(), "--out", bench.out("x").to_str().unwrap()],
+        1,
+        "do not match their hash",
+    );
+    assert!(!bench.out("x").exists());
+    assert_eq!(stdout(&["ckpt", "prune", run, "--keep-last", "1"]).lines().count(), 2);
+    assert_eq!(stdout(&["ckpt", "ls", run, "--json"]).lines().count(), 1);
+    assert_refused(&["ckpt", "ls", "no/such/run"], 2, "no such directory");
 }

@@ -142,7 +142,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]
-fn print(report: &serde_json::Value) {
+pub(super) fn print(report: &serde_json::Value) {
     println!("{report}");
 }
 
@@ -185,7 +185,7 @@ fn breakdown(run: &Run) -> serde_json::Value {
 }
 
 /// Largest resident set of this process so far, where the system tells.
-fn peak_rss_bytes() -> Option<u64> {
+pub(super) fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
