@@ -8,7 +8,9 @@ mod sampler;
 pub use reader::{ReadTasksError, read_tasks};
 pub use sampler::{EmptyDataSet, PromptSampler};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::skill::{Domain, SkillKey};
 
@@ -19,6 +21,8 @@ pub struct Step {
     /// What is asked, without the options.
     pub question: String,
     /// The gold answer: a value; for multiple choice the letter of the right option; for an open-ended domain the rubric.
+    /// An object or a list of a task file is kept as its JSON text.
+    #[serde(deserialize_with = "answer_text")]
     pub answer: String,
     /// The skill's source domain; it decides how answers are scored.
     pub domain: Domain,
@@ -41,6 +45,14 @@ impl Step {
     /// The bank key of the step's skill.
     pub fn key(&self) -> SkillKey {
         SkillKey::new(self.domain, self.skill.as_str())
+    }
+}
+
+fn answer_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(text) => Ok(text),
+        value @ (Value::Object(_) | Value::Array(_)) => Ok(value.to_string()),
+        other => Err(D::Error::custom(format!("`answer` is {other}, expected a text, an object or a list"))),
     }
 }
 

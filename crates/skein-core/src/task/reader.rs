@@ -94,6 +94,16 @@ mod tests {
     }
 
     #[test]
+    fn structured_answers_are_kept_as_json_text() {
+        for answer in [r#"{"type":"x","b":[1,2.5],"a":"é"}"#, "[[1,2],[3,4]]", "[]"] {
+            let text = read(&GOOD.replace(r#""2""#, answer)).expect("objects and lists are answers");
+            assert_eq!(text[0].steps[0].answer, answer);
+            let written = serde_json::to_string(&text[0]).expect("a task is plain data");
+            assert_eq!(read(&written).expect("what was written reads back"), text);
+        }
+    }
+
+    #[test]
     fn errors_name_file_line_and_field() {
         let step =
             |rest: &str| format!(r#"{{"id":"b","scenario":"","steps":[{{"question":"q","answer":"2",{rest}}}]}}"#);
@@ -103,6 +113,7 @@ mod tests {
             (step(r#""domain":"history","skill":"s""#), "field `steps[0].domain`: unknown variant `history`"),
             (step(r#""domain":"math""#), "field `steps[0]`: missing field `skill`"),
             (step(r#""domain":"math","skill":"s","option":[]"#), "unknown field `option`"),
+            (step(r#""domain":"math","skill":"s""#).replace(r#""2""#, "2"), "`answer` is 2, expected a text"),
             (step(r#""domain":"math","skill":" ""#), "`steps[0].skill` is empty"),
             (step(r#""domain":"science","skill":"s","options":["x","y"]"#), "expected the letter of an option, A to B"),
             (r#"{"id":"b","scenario":"","steps":[]}"#.to_owned(), "`steps` is empty"),
