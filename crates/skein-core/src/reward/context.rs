@@ -122,17 +122,14 @@ impl RewardContext {
         &self.rule
     }
 
-    /// That every response to `task` can be scored: each gold answer scores 1 against itself, each gold skill is known.
+    /// That every response to `task` can be scored: each gold answer is one, a right answer scores 1 where one is known,
+    /// each gold skill is known.
     ///
     /// # Errors
     /// The first step that can't be scored, and why.
     pub fn check_task(&self, task: &CrossSkillTask) -> Result<(), RewardError> {
         for (index, step) in task.steps.iter().enumerate() {
-            let score = scorers::score(step, &step.answer).map_err(|source| RewardError::step(task, index, source))?;
-            if score != 1.0 {
-                let problem = format!("`{}` scores {score} against itself", step.answer);
-                return Err(RewardError::step(task, index, ScoreError::Gold { domain: step.domain, problem }));
-            }
+            check_gold(step).map_err(|source| RewardError::step(task, index, source))?;
         }
         self.gold_entropies(task).map(drop)
     }
@@ -156,6 +153,16 @@ impl RewardContext {
             })
             .collect()
     }
+}
+
+fn check_gold(step: &Step) -> Result<(), ScoreError> {
+    let Some(answer) = scorers::right_answer(step)? else { return Ok(()) };
+    let score = scorers::score(step, &answer)?;
+    if score != 1.0 {
+        let problem = format!("`{answer}` scores {score} against itself");
+        return Err(ScoreError::Gold { domain: step.domain, problem });
+    }
+    Ok(())
 }
 
 /// Why a context can't be built.

@@ -337,6 +337,23 @@ mod tests {
     }
 
     #[test]
+    fn structured_golds_pass_the_check_and_broken_ones_do_not() {
+        let check = |domain, answer: &str| {
+            let mut task = task();
+            task.steps[0].domain = domain;
+            task.steps[0].answer = answer.into();
+            RewardContext::answer_only(StepCount::Strict).check_task(&task).map_err(|error| error.to_string())
+        };
+        let checks = r#"{"type":"ifeval","instruction_id_list":["startend:quotation"],"kwargs":[{}]}"#;
+        assert_eq!(check(Domain::InstructionFollowing, checks), Ok(()), "checks are no answer to themselves");
+        assert_eq!(check(Domain::Logic, r#"{"type":"arc_grid","grid":[[1]]}"#), Ok(()));
+        for (domain, answer) in [(Domain::InstructionFollowing, "Be brief."), (Domain::Logic, r#"{"grid":[]}"#)] {
+            let error = check(domain, answer).unwrap_err();
+            assert!(error.starts_with(&format!("task `t`, step 1: the gold answer of a {domain} step")), "{error}");
+        }
+    }
+
+    #[test]
     fn only_the_ratio_of_the_weights_counts() {
         let text = response(&[PERFECT[0], PERFECT[1], ("Math, Invented", "4")]);
         let total = |lambda_ans, lambda_ent| {

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::information_extraction::{span, values};
-use super::{ScoreError, as_score, final_text, information_extraction, math, science};
+use super::instruction_following::{self, Leniency};
+use super::{ScoreError, as_score, final_text, information_extraction, logic, math, science};
 use crate::skill::Domain;
 
 /// One line of a case file.
@@ -71,6 +72,14 @@ impl Case {
                 Ok(math::score_with(&self.pred()?, &self.gold()?, rules)?)
             }
             (Domain::Science, _) => Ok(science::score(&self.pred()?, &self.gold()?, &self.options())?),
+            (Domain::Logic, Some("guru_zebra" | "arc_grid" | "guru_ordering" | "guru_graph")) => {
+                Ok(logic::guru_score(&self.pred()?, &self.gold()?)?)
+            }
+            (Domain::Logic, _) => Ok(logic::score(&self.pred()?, &self.gold()?)?),
+            (Domain::InstructionFollowing, _) => {
+                let gold = instruction_following::Gold::parse(&self.gold()?)?;
+                Ok(as_score(gold.is_followed_by(&self.pred()?, Leniency::Strict)))
+            }
             (Domain::InformationExtraction, Some("token_f1")) => {
                 Ok(span::token_f1(final_text(&self.pred()?), &self.gold()?))
             }
@@ -134,6 +143,18 @@ mod tests {
         assert_eq!(score(r#"{"domain":"math","gold":5,"pred":"5.0"}"#), Ok(1.0));
         assert_eq!(score(r#"{"id":"a","domain":"science","gold":"B","pred":"C","note":1}"#), Ok(0.0));
         assert_eq!(score(r#"{"id":"a","domain":"information_extraction","gold":["a","b"],"pred":"b, a"}"#), Ok(1.0));
+    }
+
+    #[test]
+    fn structured_golds_are_read_as_json() {
+        let grid = |pred: &str| format!(r#"{{"domain":"logic","kind":"arc_grid","gold":[[1]],"pred":"{pred}"}}"#);
+        assert_eq!(score(&grid("<answer>[[1]]</answer>")), Ok(1.0));
+        assert_eq!(score(&grid("[[1]]")), Ok(0.0), "the grader wants tags");
+        assert_eq!(score(&grid("[[1]]").replace(r#""kind":"arc_grid","#, "")), Ok(1.0));
+        let comma =
+            r#"{"domain":"instruction_following","gold":{"instruction_id":"punctuation:no_comma","kwargs":{}},"#;
+        assert_eq!(score(&format!(r#"{comma}"pred":"a; b"}}"#)), Ok(1.0));
+        assert_eq!(score(&format!(r#"{comma}"pred":"a, b"}}"#)), Ok(0.0));
     }
 
     #[test]

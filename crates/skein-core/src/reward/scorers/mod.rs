@@ -5,11 +5,15 @@
 
 pub mod case;
 pub mod information_extraction;
+pub mod instruction_following;
+pub mod logic;
 pub mod math;
 pub mod science;
 
 #[cfg(test)]
 mod open_vectors;
+
+use std::borrow::Cow;
 
 use crate::skill::Domain;
 use crate::task::Step;
@@ -21,7 +25,10 @@ const MAX_ANSWER_BYTES: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScoreError {
     /// The domain has no scorer in this build.
-    #[error("no scorer for domain `{domain}`; scored domains are math, science and information_extraction")]
+    #[error(
+        "no scorer for domain `{domain}`; scored domains are math, science, logic, information_extraction and \
+         instruction_following"
+    )]
     Unsupported {
         /// The step's domain.
         domain: Domain,
@@ -50,18 +57,36 @@ pub fn score(step: &Step, answer: &str) -> Result<f64, ScoreError> {
     match step.domain {
         Domain::Math => math::score(answer, &step.answer),
         Domain::Science => science::score(answer, &step.answer, &step.options),
+        Domain::Logic => logic::score(answer, &step.answer),
         Domain::InformationExtraction => information_extraction::score(answer, &step.answer),
+        Domain::InstructionFollowing => instruction_following::score(answer, &step.answer),
         domain => Err(ScoreError::Unsupported { domain }),
     }
 }
 
-/// What is left of an answer once reasoning and stray answer tags are taken off, at most [`MAX_ANSWER_BYTES`] of it.
+/// An answer that scores 1 for `step`; none where the gold answer holds checks alone.
+///
+/// # Errors
+/// When the gold answer is unusable.
+pub fn right_answer(step: &Step) -> Result<Option<Cow<'_, str>>, ScoreError> {
+    match step.domain {
+        Domain::InstructionFollowing => instruction_following::Gold::parse(&step.answer).map(|_| None),
+        _ => Ok(Some(Cow::Borrowed(&step.answer))),
+    }
+}
+
+/// What is left of an answer once reasoning and stray answer tags are taken off.
+fn without_reasoning(answer: &str) -> &str {
+    let answer = answer.rsplit_once("</think>").map_or(answer, |(_, after)| after);
+    let answer = answer.split_once("<answer>").map_or(answer, |(_, after)| after);
+    answer.split_once("</answer>").map_or(answer, |(before, _)| before).trim()
+}
+
+/// [`without_reasoning`], at most [`MAX_ANSWER_BYTES`] of it.
 ///
 /// The end is kept when it is too long: conclusions stand last.
 fn final_text(answer: &str) -> &str {
-    let answer = answer.rsplit_once("</think>").map_or(answer, |(_, after)| after);
-    let answer = answer.split_once("<answer>").map_or(answer, |(_, after)| after);
-    let answer = answer.split_once("</answer>").map_or(answer, |(before, _)| before).trim();
+    let answer = without_reasoning(answer);
     let mut start = answer.len().saturating_sub(MAX_ANSWER_BYTES);
     while !answer.is_char_boundary(start) {
         start += 1;

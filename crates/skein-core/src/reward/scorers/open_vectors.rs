@@ -9,11 +9,16 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::information_extraction::span;
+use super::instruction_following::{Gold, Leniency};
+use super::logic;
 
 /// Expected fractions are printed with six decimals.
 const TOLERANCE: f64 = 1e-5;
 
-/// Scores every case of a domain that does not depend on a grader's own convention; the lines it scored.
+/// Cases that depend on a grader's own convention, or on one language identifier's guesses.
+const UNGATED_TIERS: [&str; 2] = ["policy", "langdetect"];
+
+/// Scores every case of a domain outside [`UNGATED_TIERS`]; all its lines.
 fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
     let file = format!("{domain}.open.jsonl");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases").join(&file);
@@ -24,7 +29,8 @@ fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
     let read = |line| (serde_json::from_str(line).expect("a case"), serde_json::from_str(line).expect("JSON"));
     let cases: Vec<(Case, Value)> = text.lines().map(read).collect();
     let (mut agreed, mut total) = (0, 0);
-    for (case, _) in cases.iter().filter(|(case, _)| case.tier.as_deref() != Some("policy")) {
+    let is_gated = |case: &Case| !case.tier.as_deref().is_some_and(|tier| UNGATED_TIERS.contains(&tier));
+    for (case, _) in cases.iter().filter(|(case, _)| is_gated(case)) {
         total += 1;
         let verdict = case.score();
         let expected = case.expected.expect("every case says what is expected");
@@ -60,4 +66,34 @@ fn information_extraction_agrees_with_published_graders() {
             assert!((f1 - expected).abs() < TOLERANCE, "{:?}: F1 {f1} is not {expected}", case.id);
         }
     }
+}
+
+#[test]
+fn logic_agrees_with_published_graders() {
+    for (case, line) in check("logic", 1.0) {
+        if let (Some(expected), Value::String(pred)) = (line["expected_cell_acc"].as_f64(), &case.pred) {
+            let accuracy = logic::cell_accuracy(pred, &case.gold.to_string()).expect("a zebra puzzle");
+            assert!((accuracy - expected).abs() < TOLERANCE, "{:?}: {accuracy} is not {expected}", case.id);
+        }
+    }
+}
+
+#[test]
+fn instruction_following_agrees_with_published_graders() {
+    let mut num_languages = [0, 0];
+    for (case, line) in check("instruction_following", 1.0) {
+        let gold = Gold::parse(&case.gold.to_string()).expect("a known instruction");
+        let pred = case.pred.as_str().expect("a text");
+        let verdict = |leniency| f64::from(u8::from(gold.is_followed_by(pred, leniency)));
+        let agrees = [("expected", Leniency::Strict), ("expected_loose", Leniency::Loose)]
+            .into_iter()
+            .all(|(field, leniency)| line[field].as_f64().is_none_or(|expected| verdict(leniency) == expected));
+        if case.tier.as_deref() == Some("langdetect") {
+            num_languages[usize::from(agrees)] += 1;
+        } else {
+            assert!(agrees, "{:?}: {} strict {}", case.id, case.gold, verdict(Leniency::Strict));
+        }
+    }
+    let [differ, agree] = num_languages;
+    eprintln!("instruction_following: of the cases that need langdetect {agree} agree and {differ} differ");
 }
