@@ -129,11 +129,11 @@ fn realigned(text: &str, slices: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let start = slice.start + moved;
         moved = 0;
         let mut end = slice.end;
-        if let Some(next) = slices.get(index + 1) {
-            if let Some((closing, blank)) = closing_prefix(&text[next.clone()]) {
-                end = next.start + closing;
-                moved = closing + blank;
-            }
+        if let Some(next) = slices.get(index + 1)
+            && let Some((closing, blank)) = closing_prefix(&text[next.clone()])
+        {
+            end = next.start + closing;
+            moved = closing + blank;
         }
         sentences.push(start..end.max(start));
     }
