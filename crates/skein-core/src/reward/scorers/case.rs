@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::information_extraction::{span, values};
 use super::instruction_following::{self, Leniency};
-use super::{ScoreError, as_score, final_text, information_extraction, logic, math, science};
+use super::{ScoreError, as_score, final_text, information_extraction, logic, math, planning, science};
 use crate::skill::Domain;
 
 /// One line of a case file.
@@ -21,6 +21,9 @@ pub struct Case {
     pub gold: Value,
     /// The predicted answer: text, or a list of items for `kind` = `wtq`.
     pub pred: Value,
+    /// The question, for scorers that read its constraints.
+    #[serde(default)]
+    pub question: String,
     /// Which of a domain's rules applies, where it has several.
     pub kind: Option<String>,
     /// The texts of a multiple-choice question's options.
@@ -42,6 +45,8 @@ pub struct Case {
 pub struct CaseOptions {
     /// Math: decimals compare when rounded to this many places.
     pub precision: Option<u32>,
+    /// Planning: what makes a plan right, in place of what the gold answer says.
+    pub mode: Option<planning::Mode>,
 }
 
 /// Why a case has no score.
@@ -91,6 +96,13 @@ impl Case {
                 Ok(as_score(values::denote_same(&gold, &strings("pred", &self.pred)?)))
             }
             (Domain::InformationExtraction, _) => Ok(information_extraction::score(&self.pred()?, &self.gold()?)?),
+            (Domain::Planning, _) => {
+                let (pred, gold) = (self.pred()?, self.gold()?);
+                Ok(match self.opts.mode {
+                    Some(mode) => planning::score_with(&pred, &gold, &self.question, mode)?,
+                    None => planning::score(&pred, &gold, &self.question)?,
+                })
+            }
             (domain, _) => Err(ScoreError::Unsupported { domain }.into()),
         }
     }

@@ -8,6 +8,7 @@ pub mod information_extraction;
 pub mod instruction_following;
 pub mod logic;
 pub mod math;
+pub mod planning;
 pub mod science;
 
 #[cfg(test)]
@@ -25,10 +26,7 @@ const MAX_ANSWER_BYTES: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScoreError {
     /// The domain has no scorer in this build.
-    #[error(
-        "no scorer for domain `{domain}`; scored domains are math, science, logic, information_extraction and \
-         instruction_following"
-    )]
+    #[error("the domain `{domain}` needs a judge, and there is none here")]
     Unsupported {
         /// The step's domain.
         domain: Domain,
@@ -60,6 +58,7 @@ pub fn score(step: &Step, answer: &str) -> Result<f64, ScoreError> {
         Domain::Logic => logic::score(answer, &step.answer),
         Domain::InformationExtraction => information_extraction::score(answer, &step.answer),
         Domain::InstructionFollowing => instruction_following::score(answer, &step.answer),
+        Domain::Planning => planning::score(answer, &step.answer, step.standalone_question()),
         domain => Err(ScoreError::Unsupported { domain }),
     }
 }
