@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::case::Case;
 use super::information_extraction::span;
 use super::instruction_following::{Gold, Leniency};
-use super::logic;
+use super::{logic, planning};
 
 /// Expected fractions are printed with six decimals.
 const TOLERANCE: f64 = 1e-5;
@@ -48,7 +48,17 @@ fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
 
 #[test]
 fn math_agrees_with_published_graders() {
-    check("math", 0.98);
+    let cases = check("math", 0.99);
+    for (tier, least) in [("core", 0.99), ("better", 0.9)] {
+        let scored: Vec<bool> = cases
+            .iter()
+            .filter(|(case, _)| case.tier.as_deref() == Some(tier))
+            .map(|(case, _)| case.score().is_ok_and(|score| Some(score) == case.expected))
+            .collect();
+        let agreed = scored.iter().filter(|agrees| **agrees).count();
+        eprintln!("math, tier {tier}: {agreed} of {} cases agree", scored.len());
+        assert!(agreed as f64 >= least * scored.len() as f64, "{agreed} of {} {tier} cases", scored.len());
+    }
 }
 
 #[test]
@@ -96,4 +106,14 @@ fn instruction_following_agrees_with_published_graders() {
     }
     let [differ, agree] = num_languages;
     eprintln!("instruction_following: of the cases that need langdetect {agree} agree and {differ} differ");
+}
+
+#[test]
+fn planning_agrees_with_published_graders() {
+    for (case, line) in check("planning", 0.99) {
+        if let (Some(expected), Value::String(pred)) = (line["expected_meetings"].as_u64(), &case.pred) {
+            let found = planning::valid_meetings(pred, &case.gold.to_string(), "").expect("a meeting task");
+            assert_eq!(found as u64, expected, "{:?}", case.id);
+        }
+    }
 }

@@ -112,12 +112,13 @@ fn undecorated(text: &str) -> &str {
 /// `B. text`, `B) text`, `(B) text`, `B: text`.
 fn labelled(text: &str) -> Option<(usize, &str)> {
     static LABEL: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^(?:\(([A-Za-z])\)|\[([A-Za-z])\]|\*\*([A-Za-z])\*\*[.):]?|([A-Za-z])(?:[.):]|\*\*))\s+(\S.*)$")
+        Regex::new(r"^(?:\(([A-Za-z])\)|\[([A-Za-z])\]|\*\*([A-Za-z])\*\*[.):]?|([A-Za-z])(?:[.):]|\*\*))\s+")
             .expect("the pattern is a constant")
     });
     let found = LABEL.captures(text)?;
     let letter = (1..=4).find_map(|group| found.get(group))?.as_str().chars().next()?;
-    Some((index_of(letter), found.get(5)?.as_str()))
+    let rest = &text[found.get(0)?.end()..];
+    (!rest.is_empty() && !rest.contains('\n')).then(|| (index_of(letter), rest))
 }
 
 /// The only option that has this text, or this value.
@@ -125,16 +126,28 @@ fn named_by_text(text: &str, options: &[String]) -> Option<usize> {
     if text.is_empty() {
         return None;
     }
-    unique(options, |option| same_text(option, text))
-        .or_else(|| unique(options, |option| math::equivalent_numbers(option, text)))
+    unique(options, |option| same_text(option, text)).or_else(|| {
+        let value = math::Number::read(text)?;
+        unique(options, |option| math::Number::read(option).is_some_and(|option| option == value))
+    })
 }
 
 fn same_text(a: &str, b: &str) -> bool {
-    let normal = |text: &str| {
-        let text: String = text.to_lowercase().chars().filter(|&c| c != '$').collect();
-        text.trim().trim_end_matches('.').split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    normal(a) == normal(b)
+    fn normal(text: &str) -> impl Iterator<Item = char> {
+        let is_noise = |c: char| c == '$' || c.is_whitespace();
+        let text = text.trim_start_matches(is_noise).trim_end_matches(|c| c == '.' || is_noise(c));
+        let mut space = false;
+        let chars = text.chars().filter(|c| *c != '$').flat_map(char::to_lowercase);
+        let collapsed = chars.flat_map(move |c| {
+            if c.is_whitespace() {
+                space = true;
+                return [None, None];
+            }
+            [std::mem::take(&mut space).then_some(' '), Some(c)]
+        });
+        collapsed.flatten()
+    }
+    normal(a).eq(normal(b))
 }
 
 fn unique(options: &[String], holds: impl Fn(&str) -> bool) -> Option<usize> {
@@ -156,11 +169,9 @@ enum Anchored<'a> {
 /// Reads what stands behind the last `answer is`, `answer:` or the like.
 fn anchored(text: &str) -> Anchored<'_> {
     static ANCHOR: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?i)(?:\b(?:answer|option|choice)\s*(?:\*\*)?\s*(?:is|would be|must be|:|=|：)|réponse\s*(?:est|:)|(?:答案|答え)\s*(?:是|为|:|：|は)?)")
+        Regex::new(r"(?i)(?:(?-u:\b)(?:answer|option|choice)\s*(?:\*\*)?\s*(?:is|would be|must be|:|=|：)|réponse\s*(?:est|:)|(?:答案|答え)\s*(?:是|为|:|：|は)?)")
             .expect("the pattern is a constant")
     });
-    static LETTER: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?:^|[^\w])([A-Z])(?:$|[^\w'’])").expect("the pattern is a constant"));
     static DENIAL: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?i)\bnot\b|n['’]t\b").expect("the pattern is a constant"));
     static PRONOUN: LazyLock<Regex> = LazyLock::new(|| {
@@ -179,27 +190,32 @@ fn anchored(text: &str) -> Anchored<'_> {
     if let Some(letter) = single_letter(undecorated(line)) {
         return Anchored::Letter(letter);
     }
-    let mut from = 0;
-    while let Some(found) = LETTER.captures_at(line, from) {
-        let letter = found.get(1).expect("the group is in every match");
-        from = letter.end();
-        if letter.start() > ANCHOR_REACH {
-            break;
-        }
-        if PRONOUN.is_match(&line[letter.start()..]) {
+    for (at, letter) in standalone_letters(line) {
+        if PRONOUN.is_match(&line[at..]) {
             continue;
         }
-        if DENIAL.is_match(&line[..letter.start()]) {
+        if DENIAL.is_match(&line[..at]) {
             return Anchored::Several;
         }
-        if let Some(second) = SECOND.captures(&line[letter.end()..])
-            && second.get(1).is_some_and(|second| second.as_str() != letter.as_str())
+        if let Some(second) = SECOND.captures(&line[at + letter.len_utf8()..])
+            && second.get(1).is_some_and(|second| !second.as_str().starts_with(letter))
         {
             return Anchored::Several;
         }
-        return Anchored::Letter(index_of(letter.as_str().chars().next().expect("the group is one letter")));
+        return Anchored::Letter(index_of(letter));
     }
     Anchored::Text(line)
+}
+
+/// Capitals within [`ANCHOR_REACH`] that are no part of a word, and where they stand.
+fn standalone_letters(line: &str) -> impl Iterator<Item = (usize, char)> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let letters = line.char_indices().take_while(|(at, _)| *at <= ANCHOR_REACH);
+    letters.filter(move |(at, letter)| {
+        letter.is_ascii_uppercase()
+            && !line[..*at].ends_with(is_word)
+            && !line[at + 1..].starts_with(|c| is_word(c) || c == '\'' || c == '’')
+    })
 }
 
 /// A capital that opens the answer and is followed by neither a Latin word nor a space: `B。`, `B不是 A`.
@@ -211,11 +227,13 @@ fn opening_letter(text: &str) -> Option<usize> {
 
 /// The letter of `(B)`, where it is the only letter in brackets that stands by itself.
 fn only_bracketed_letter(text: &str) -> Option<usize> {
-    static BRACKETED: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"(?:^|\s)\(([A-Z])\)").expect("the pattern is a constant"));
-    let mut letters = BRACKETED.captures_iter(text).filter_map(|found| found.get(1)).map(|letter| letter.as_str());
+    let mut letters = text.match_indices('(').filter_map(|(at, _)| {
+        let stands_alone = text[..at].chars().next_back().is_none_or(char::is_whitespace);
+        let letter = text[at + 1..].strip_prefix(|c: char| c.is_ascii_uppercase())?.starts_with(')');
+        (stands_alone && letter).then(|| text.as_bytes()[at + 1] as char)
+    });
     let first = letters.next()?;
-    letters.all(|letter| letter == first).then(|| index_of(first.chars().next().expect("the group is one letter")))
+    letters.all(|letter| letter == first).then(|| index_of(first))
 }
 
 #[cfg(test)]

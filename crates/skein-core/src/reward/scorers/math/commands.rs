@@ -1,7 +1,14 @@
 //! The commands of the grammar: functions, fractions, roots, big operators, matrices.
 
-use super::expr::{Constant, Expr, Function};
-use super::parser::{Parser, product_of};
+use num_traits::ToPrimitive;
+
+use super::expr::{Constant, Expr, Function, Relation};
+use super::matrices::{determinant, num_parts, product_of, sum_of};
+use super::parser::Parser;
+use super::polynomial;
+
+/// Sums and products over a range are written out up to this many parts of formulas.
+const MAX_RANGE_PARTS: usize = 5_000;
 
 /// Functions of one argument.
 const ELEMENTARY: [&str; 15] = [
@@ -61,7 +68,14 @@ impl Parser<'_> {
                     "max" => Function::Max,
                     _ => Function::Min,
                 };
-                Expr::Call(function, self.arguments()?)
+
+                let call = Expr::Call(function.clone(), self.arguments()?);
+                match &call {
+                    Expr::Call(Function::Gcd | Function::Lcm, arguments) if call.has_symbol() => {
+                        polynomial::common(&function, arguments).unwrap_or(call)
+                    }
+                    _ => call,
+                }
             }
             "abs" | "floor" | "ceil" => {
                 let function = match name {
@@ -80,13 +94,17 @@ impl Parser<'_> {
         })
     }
 
-    /// `\sin^2 x` is the square of `\sin x`.
+    /// `\sin^2 x` is the square of `\sin x`, and `\sin^{-1} x` is `\arcsin x`.
     fn powered(&mut self, call: impl FnOnce(&mut Self) -> Option<Expr>) -> Option<Expr> {
         let exponent = if self.take("^") { Some(self.braced()?) } else { None };
         let call = call(self)?;
-        Some(match exponent {
-            Some(exponent) => Expr::Power(Box::new(call), Box::new(exponent)),
-            None => call,
+        Some(match (exponent, call) {
+            (Some(exponent), call) if exponent != Expr::integer(-1) => Expr::Power(Box::new(call), Box::new(exponent)),
+            (Some(_), Expr::Call(Function::Elementary(name), arguments)) if inverse_of(name).is_some() => {
+                Expr::Call(Function::Elementary(inverse_of(name)?), arguments)
+            }
+            (Some(_), call) => call.reciprocal(),
+            (None, call) => call,
         })
     }
 
@@ -102,7 +120,7 @@ impl Parser<'_> {
         {
             factors.push(self.factor()?);
         }
-        Some(product_of(factors))
+        Some(product_of(factors, &self.work))
     }
 
     fn arguments(&mut self) -> Option<Vec<Expr>> {
@@ -122,7 +140,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A sum or product over a range, compared by its parts.
+    /// A sum or product over a range: written out where both ends are numbers, else compared by its parts.
     fn big_operator(&mut self, name: &str) -> Option<Expr> {
         let (mut lower, mut upper) = (None, None);
         for _ in 0..2 {
@@ -133,12 +151,16 @@ impl Parser<'_> {
             }
         }
         let body = self.product()?;
-        Some(Expr::Call(Function::Opaque(name.to_owned()), vec![lower?, upper?, body]))
+        let (lower, upper) = (lower?, upper?);
+        if let Some(terms) = written_out(&lower, &upper, &body) {
+            return Some(if name == "sum" { sum_of(terms) } else { product_of(terms, &self.work) });
+        }
+        Some(Expr::Call(Function::Opaque(name.to_owned()), vec![lower, upper, body]))
     }
 
     fn matrix(&mut self, begin: &str) -> Option<Expr> {
         let environment = begin.strip_prefix("begin ")?;
-        if !matches!(environment, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "array" | "smallmatrix") {
+        if !matches!(environment, "vmatrix" | "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "array" | "smallmatrix") {
             return None;
         }
         let end = format!("end {environment}");
@@ -158,6 +180,35 @@ impl Parser<'_> {
         })?;
         self.at += 1;
         let rectangular = rows.iter().all(|row| row.len() == rows[0].len());
-        (rectangular && !rows.is_empty()).then_some(Expr::Matrix(rows))
+        if !rectangular || rows.is_empty() {
+            return None;
+        }
+        if environment == "vmatrix" { determinant(&rows) } else { Some(Expr::Matrix(rows)) }
+    }
+}
+
+/// The function that undoes another, `arcsin` for `sin`.
+fn inverse_of(name: &str) -> Option<&'static str> {
+    ELEMENTARY.into_iter().find(|function| function.strip_prefix("arc") == Some(name))
+}
+
+/// The terms of `\sum_{k=1}^{4}` and the like; none where the ends are no integers, or too far apart.
+fn written_out(lower: &Expr, upper: &Expr, body: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Relation { operands, operators } = lower else { return None };
+    let ([index @ (Expr::Symbol(_) | Expr::Constant(Constant::I)), first], [Relation::Equal]) =
+        (operands.as_slice(), operators.as_slice())
+    else {
+        return None;
+    };
+    let (first, last) = (integer(first)?, integer(upper)?);
+    let count = usize::try_from(last.checked_sub(first)?.checked_add(1)?).ok()?;
+    let is_small = count > 0 && count.checked_mul(num_parts(body))? <= MAX_RANGE_PARTS;
+    is_small.then(|| (first..=last).map(|value| body.with(index, &Expr::integer(value))).collect())
+}
+
+fn integer(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Number { value, .. } if value.is_integer() => value.to_integer().to_i64(),
+        _ => None,
     }
 }

@@ -10,6 +10,7 @@ use num_rational::BigRational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::expr::{Constant, Expr, Function};
+use super::work::Work;
 
 /// Exact numbers grow no larger than this, numerator and denominator together.
 const MAX_BITS: u64 = 40_000;
@@ -17,15 +18,24 @@ const MAX_BITS: u64 = 40_000;
 /// Largest argument of an exact factorial and largest lower argument of an exact binomial coefficient.
 const MAX_FACTORIAL: u32 = 2500;
 
+/// Steps of visiting a node of a formula, and of an exact factorial or binomial coefficient.
+const NODE_STEPS: u64 = 20;
+const FACTORIAL_STEPS: u64 = 1_000_000;
+
 /// Values for variables: a number per name, derived from the name and the point's index.
 #[derive(Debug, Clone, Copy)]
-pub struct Point(pub u64);
+pub struct Point<'w> {
+    /// Which of the points it is.
+    pub index: u64,
+    /// What evaluation may still cost.
+    pub work: &'w Work,
+}
 
-impl Point {
+impl Point<'_> {
     /// A rational between 0.3 and 3 in size, of either sign.
     fn value(self, name: &str) -> BigRational {
         // FNV-1a, then a finaliser, so that names and points that differ little get unrelated values.
-        let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut hash = 0xcbf2_9ce4_8422_2325u64 ^ self.index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for byte in name.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -41,25 +51,32 @@ fn bits(value: &BigRational) -> u64 {
     value.numer().bits() + value.denom().bits()
 }
 
-fn bounded(value: BigRational) -> Option<BigRational> {
+fn bounded(value: BigRational, point: Point) -> Option<BigRational> {
+    point.work.spend_on_bits(bits(&value))?;
     (bits(&value) <= MAX_BITS).then_some(value)
 }
 
 /// The exact value at a point; none where it isn't rational, isn't defined or is too large.
 pub fn exact(expr: &Expr, point: Point) -> Option<BigRational> {
+    point.work.spend(NODE_STEPS)?;
     match expr {
         Expr::Number { value, .. } => Some(value.clone()),
         Expr::Percent(inner) => Some(exact(inner, point)? / BigInt::from(100)),
         Expr::Symbol(name) | Expr::Word(name) => Some(point.value(name)),
-        Expr::Sum(items) => items.iter().try_fold(BigRational::zero(), |sum, item| bounded(sum + exact(item, point)?)),
-        Expr::Product(items) => {
-            items.iter().try_fold(BigRational::one(), |product, item| bounded(product * exact(item, point)?))
+        Expr::Sum(items) => {
+            items.iter().try_fold(BigRational::zero(), |sum, item| bounded(sum + exact(item, point)?, point))
         }
-        Expr::Power(base, exponent) => exact_power(&exact(base, point)?, &exact(exponent, point)?),
+        Expr::Product(items) => {
+            items.iter().try_fold(BigRational::one(), |product, item| bounded(product * exact(item, point)?, point))
+        }
+        Expr::Power(base, exponent) => bounded(exact_power(&exact(base, point)?, &exact(exponent, point)?)?, point),
         Expr::Call(Function::Opaque(_), _) => Some(point.value(&expr.canonical())),
         Expr::Call(function, arguments) => {
             let arguments = arguments.iter().map(|argument| exact(argument, point)).collect::<Option<Vec<_>>>()?;
-            exact_call(function, &arguments)
+            if matches!(function, Function::Factorial | Function::Binomial) {
+                point.work.spend(FACTORIAL_STEPS)?;
+            }
+            bounded(exact_call(function, &arguments)?, point)
         }
         _ => None,
     }
@@ -80,8 +97,9 @@ fn exact_power(base: &BigRational, exponent: &BigRational) -> Option<BigRational
     Some(match (base.abs().is_one(), exponent >= 0) {
         (true, _) if exponent % 2 == 0 => BigRational::one(),
         (true, _) => base.clone(),
-        (false, true) => BigRational::new(power(base.numer()), power(base.denom())),
-        (false, false) => BigRational::new(power(base.denom()), power(base.numer())),
+        // Powers of a reduced fraction are reduced.
+        (false, true) => BigRational::new_raw(power(base.numer()), power(base.denom())),
+        (false, false) => BigRational::new_raw(power(base.numer()), power(base.denom())).recip(),
     })
 }
 
@@ -127,7 +145,7 @@ fn exact_call(function: &Function, arguments: &[BigRational]) -> Option<BigRatio
         }
         Function::Factorial => {
             let n = integers()?[0].to_u32().filter(|n| *n <= MAX_FACTORIAL)?;
-            bounded(BigRational::from_integer((1..=n).map(BigInt::from).product()))?
+            BigRational::from_integer((1..=n).map(BigInt::from).product())
         }
         Function::Binomial => {
             let [n, k] = <[BigInt; 2]>::try_from(integers()?).ok()?;
@@ -170,6 +188,7 @@ pub fn float(expr: &Expr, point: Point) -> Option<Complex64> {
 }
 
 fn raw_float(expr: &Expr, point: Point) -> Option<Complex64> {
+    point.work.spend(NODE_STEPS)?;
     let real = |value: f64| Some(Complex64::new(value, 0.0));
     match expr {
         Expr::Number { value, .. } => real(to_float(value)),
@@ -258,10 +277,8 @@ mod tests {
     use super::super::{lexer::tokenize, parser::parse};
     use super::*;
 
-    const ORIGIN: Point = Point(0);
-
     fn value(text: &str) -> Option<String> {
-        exact(&parse(&tokenize(text)?)?, ORIGIN).map(|value| value.to_string())
+        exact(&parse(&tokenize(text)?)?, Point { index: 0, work: &Work::new() }).map(|value| value.to_string())
     }
 
     #[test]
@@ -294,7 +311,8 @@ mod tests {
     #[test]
     fn floats_cover_what_is_not_rational() {
         let close = |text: &str, expected: f64| {
-            let value = float(&parse(&tokenize(text).unwrap()).unwrap(), ORIGIN).unwrap();
+            let value =
+                float(&parse(&tokenize(text).unwrap()).unwrap(), Point { index: 0, work: &Work::new() }).unwrap();
             assert!((value - expected).norm() < 1e-12, "{text} is {value}");
         };
         close("e^{i\\pi}", -1.0);

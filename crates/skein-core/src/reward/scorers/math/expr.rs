@@ -162,6 +162,9 @@ impl Expr {
     pub fn negated(self) -> Self {
         match self {
             Self::Number { value, decimal } => Self::Number { value: -value, decimal },
+            Self::Matrix(rows) => {
+                Self::Matrix(rows.into_iter().map(|row| row.into_iter().map(Self::negated).collect()).collect())
+            }
             other => Self::Product(vec![Self::integer(-1), other]),
         }
     }
@@ -190,6 +193,32 @@ impl Expr {
     /// Whether the expression or any part of it has a property.
     pub fn any(&self, property: &impl Fn(&Expr) -> bool) -> bool {
         property(self) || self.children().into_iter().any(|child| child.any(property))
+    }
+
+    /// The expression with `value` in place of a variable or constant.
+    pub fn with(&self, variable: &Self, value: &Self) -> Self {
+        if self == variable {
+            return value.clone();
+        }
+        let replace = |expr: &Self| expr.with(variable, value);
+        let boxed = |expr: &Self| Box::new(expr.with(variable, value));
+        let all = |items: &[Self]| items.iter().map(replace).collect();
+        match self {
+            Self::Number { .. } | Self::Constant(_) | Self::Symbol(_) | Self::Word(_) | Self::Reals => self.clone(),
+            Self::Percent(inner) => Self::Percent(boxed(inner)),
+            Self::Power(a, b) => Self::Power(boxed(a), boxed(b)),
+            Self::PlusMinus(a, b) => Self::PlusMinus(boxed(a), boxed(b)),
+            Self::SetOperation(operator, a, b) => Self::SetOperation(*operator, boxed(a), boxed(b)),
+            Self::Sum(items) => Self::Sum(all(items)),
+            Self::Product(items) => Self::Product(all(items)),
+            Self::Call(function, items) => Self::Call(function.clone(), all(items)),
+            Self::Set(items) => Self::Set(all(items)),
+            Self::Bracketed { open, close, items } => Self::Bracketed { open: *open, close: *close, items: all(items) },
+            Self::Relation { operands, operators } => {
+                Self::Relation { operands: all(operands), operators: operators.clone() }
+            }
+            Self::Matrix(rows) => Self::Matrix(rows.iter().map(|row| all(row)).collect()),
+        }
     }
 
     /// Whether it holds a number written with a decimal point.

@@ -36,7 +36,8 @@ pub fn answer(text: &str) -> String {
     if let [only] = formulas.as_slice()
         && only.span == (0..text.len())
     {
-        return only.content.clone();
+        // A comma is a decimal point in running text only: as a whole answer, `12,34` is two numbers.
+        return if only.delimited || !text.contains(',') { only.content.clone() } else { text.to_owned() };
     }
     if !is_sentence(text) && formulas.iter().all(|formula| !formula.delimited) {
         return text.to_owned();
@@ -245,6 +246,11 @@ fn is_sentence(text: &str) -> bool {
         let word = word.as_str();
         let lower = word.to_lowercase();
         if word.starts_with('\\') || NAMES.contains(&lower.as_str()) || is_unit(&lower) {
+            return false;
+        }
+        // `1orW(x)=2`: a connective that lost its spaces.
+        let is_name = |rest: &str| rest.len() == 1 && rest.starts_with(|c: char| c.is_ascii_uppercase());
+        if ["and", "or"].iter().any(|connective| word.strip_prefix(connective).is_some_and(is_name)) {
             return false;
         }
         let shout = word.chars().all(char::is_uppercase);

@@ -16,6 +16,9 @@ const MAX_DIGITS: usize = 6000;
 /// Answers with more tokens than this are compared as texts only.
 const MAX_TOKENS: usize = 4000;
 
+/// A character's code has at most this many hexadecimal digits.
+const MAX_CODE_DIGITS: usize = 6;
+
 /// One unit of meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
@@ -115,7 +118,7 @@ impl Lexer {
         let c = self.peek(0)?;
         if c.is_whitespace() || matches!(c, '$' | '"' | '`' | '\u{2019}' | '€' | '£' | '¥') {
             self.at += 1;
-        } else if c.is_ascii_digit() || (c == '.' && self.peek(1).is_some_and(|next| next.is_ascii_digit())) {
+        } else if c.is_ascii_digit() || (c == '.' && self.starts_decimals()) {
             self.number()?;
         } else if c == '\\' {
             self.backslash()?;
@@ -149,10 +152,11 @@ impl Lexer {
             '∞' => self.command("infty"),
             '√' => self.command("sqrt"),
             '∅' => self.command("emptyset"),
-            'θ' => self.tokens.push(Token::Symbol("theta".into())),
-            'α' => self.tokens.push(Token::Symbol("alpha".into())),
-            'β' => self.tokens.push(Token::Symbol("beta".into())),
             _ => {
+                if let Some(letter) = vocabulary::greek_letter(c) {
+                    self.tokens.push(Token::Symbol(letter.to_owned()));
+                    return Some(());
+                }
                 let sign = vocabulary::character(c)?;
                 self.sign(sign);
             }
@@ -191,6 +195,9 @@ impl Lexer {
             self.sign(sign);
         } else if vocabulary::is_text_command(&name) {
             self.text_command()?;
+        } else if name == "char" {
+            let code = self.character_code()?;
+            self.other(code)?;
         } else if name == "mathbb" {
             let set = self.braced()?;
             self.command(if set.trim() == "R" { "reals" } else { return None });
@@ -239,6 +246,16 @@ impl Lexer {
         }
     }
 
+    /// The character whose code follows: `\char"0003B1`, hexadecimal.
+    fn character_code(&mut self) -> Option<char> {
+        self.at += usize::from(self.peek(0)? == '"');
+        let digits: String =
+            self.chars[self.at..].iter().take_while(|c| c.is_ascii_hexdigit()).take(MAX_CODE_DIGITS).collect();
+        // The last of them is read again as the character itself.
+        self.at += digits.len().checked_sub(1)?;
+        u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)
+    }
+
     fn text_command(&mut self) -> Option<()> {
         let content = self.braced()?;
         let word = content.trim().trim_matches(['(', ')']).trim().trim_end_matches('.');
@@ -269,6 +286,13 @@ impl Lexer {
     /// A run of letters: a function, a connective, a unit, or one variable per letter.
     fn letters(&mut self) {
         let start = self.at;
+        // `1orx=2`: a connective that lost its spaces.
+        let after_digit = start > 0 && self.chars[start - 1].is_ascii_digit();
+        if let Some(connective) = ["and", "or"].iter().find(|word| after_digit && self.starts_with(word)) {
+            self.at += connective.len();
+            self.sign(",");
+            return;
+        }
         while self.peek(0).is_some_and(|c| c.is_ascii_alphabetic()) {
             self.at += 1;
         }
@@ -284,6 +308,12 @@ impl Lexer {
             _ if after_number && run.len() > 1 && vocabulary::is_unit(&lower) => self.tokens.push(Token::Word(lower)),
             _ => run.chars().for_each(|c| self.letter(c.encode_utf8(&mut [0; 4]))),
         }
+    }
+
+    /// Whether decimals follow a point: digits, or the bar over repeating ones.
+    fn starts_decimals(&self) -> bool {
+        let digit = self.peek(1).is_some_and(|c| c.is_ascii_digit());
+        digit || self.starts_with(".\\overline{") || self.starts_with(".\\bar{")
     }
 
     fn digits(&mut self, into: &mut String) {
@@ -332,11 +362,8 @@ impl Lexer {
         }
         let mut fraction = String::new();
         let mut decimal = false;
-        let digit_after_point = self.peek(1).is_some_and(|c| c.is_ascii_digit());
         let repeats = |lexer: &Self| lexer.starts_with("\\overline{") || lexer.starts_with("\\bar{");
-        if self.peek(0) == Some('.')
-            && (digit_after_point || self.starts_with(".\\overline{") || self.starts_with(".\\bar{"))
-        {
+        if self.peek(0) == Some('.') && self.starts_decimals() {
             decimal = true;
             self.at += 1;
             self.digits(&mut fraction);

@@ -5,6 +5,8 @@
 
 use super::expr::{Expr, Function, Relation, SetOperator};
 use super::lexer::Token;
+use super::matrices::{product_of, sum_of};
+use super::work::Work;
 
 /// Nesting beyond this is refused.
 const MAX_DEPTH: usize = 200;
@@ -14,7 +16,7 @@ const MAX_CHAIN: usize = 50;
 
 /// The expression that `tokens` spell, all of them.
 pub fn parse(tokens: &[Token]) -> Option<Expr> {
-    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0 };
+    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, work: Work::new() };
     let expr = parser.list()?;
     (parser.at == tokens.len()).then_some(expr)
 }
@@ -26,6 +28,8 @@ pub(super) struct Parser<'a> {
     depth: usize,
     /// Open `|`, inside which a bar closes and never opens.
     bars: usize,
+    /// What arithmetic of matrices may still cost.
+    pub(super) work: Work,
 }
 
 impl<'a> Parser<'a> {
@@ -92,7 +96,10 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn relation(&mut self) -> Option<Expr> {
-        let mut operands = vec![self.ratio()?];
+        let mut operands = vec![match self.function_value() {
+            Some(value) => value,
+            None => self.ratio()?,
+        }];
         let mut operators = Vec::new();
         while let Some(operator) = self.peek_sign().and_then(relation_of) {
             self.at += 1;
@@ -101,6 +108,17 @@ impl<'a> Parser<'a> {
             operands.push(if operator == Relation::Element { self.elements()? } else { self.ratio()? });
         }
         if operators.is_empty() { operands.pop() } else { Some(Expr::Relation { operands, operators }) }
+    }
+
+    /// `f(x)` before an equals sign: a function's value at its variable, not a product.
+    fn function_value(&mut self) -> Option<Expr> {
+        let [Token::Symbol(name), Token::Sign("("), Token::Symbol(variable), Token::Sign(")"), Token::Sign("="), ..] =
+            self.tokens.get(self.at..)?
+        else {
+            return None;
+        };
+        self.at += 4;
+        Some(Expr::Call(Function::Opaque(name.clone()), vec![Expr::Symbol(variable.clone())]))
     }
 
     fn elements(&mut self) -> Option<Expr> {
@@ -159,8 +177,7 @@ impl<'a> Parser<'a> {
                     _ => break,
                 }
             }
-            let sum = if terms.len() == 1 { terms.pop() } else { Some(Expr::Sum(terms)) };
-            match (sum?, plus_minus) {
+            match (sum_of(terms), plus_minus) {
                 (sum, None) => Some(sum),
                 (sum, Some(part)) => Some(Expr::PlusMinus(Box::new(sum), Box::new(part))),
             }
@@ -185,7 +202,7 @@ impl<'a> Parser<'a> {
             }
             if self.peek_command() == Some("mod") {
                 self.at += 1;
-                let left = product_of(std::mem::take(&mut factors));
+                let left = product_of(std::mem::take(&mut factors), &self.work);
                 factors.push(Expr::Call(Function::Modulo, vec![left, self.signed_factor()?]));
             } else if matches!(self.peek(), Some(Token::Word(_))) {
                 // A unit behind a quantity adds nothing.
@@ -197,10 +214,10 @@ impl<'a> Parser<'a> {
                 let whole = factors.pop()?;
                 let fraction = self.fraction()?;
                 factors.push(Expr::Sum(vec![whole, fraction]));
-            } else if self.starts_factor() {
+            } else if self.starts_factor() || self.starts_mixed_number() {
                 factors.push(self.factor()?);
             } else {
-                return Some(product_of(factors));
+                return Some(product_of(factors, &self.work));
             }
         }
     }
@@ -216,6 +233,12 @@ impl<'a> Parser<'a> {
             _ => is_number(0) && is_sign(1, "/") && is_number(2),
         };
         whole && after_number && fraction
+    }
+
+    /// Whether an integer and a fraction follow, which are one factor even behind another number.
+    fn starts_mixed_number(&self) -> bool {
+        let is_command = |name: &str| matches!(self.tokens.get(self.at + 1), Some(Token::Command(c)) if c == name);
+        matches!(self.peek(), Some(Token::Number { .. })) && is_command("frac")
     }
 
     /// The fraction of a mixed number.
@@ -430,13 +453,6 @@ fn relation_of(sign: &str) -> Option<Relation> {
         "in" => Relation::Element,
         _ => return None,
     })
-}
-
-pub(super) fn product_of(mut factors: Vec<Expr>) -> Expr {
-    match factors.len() {
-        1 => factors.remove(0),
-        _ => Expr::Product(factors),
-    }
 }
 
 fn single_or_set(mut items: Vec<Expr>) -> Expr {

@@ -101,8 +101,23 @@ pub fn is_greek(name: &str) -> bool {
         name,
         "alpha" | "beta" | "gamma" | "delta" | "epsilon" | "varepsilon" | "zeta" | "eta" | "theta" | "vartheta" | "iota"
             | "kappa" | "lambda" | "mu" | "nu" | "xi" | "rho" | "sigma" | "tau" | "upsilon" | "phi" | "varphi" | "chi"
-            | "psi" | "omega" | "Omega" | "Delta" | "Gamma" | "Phi" | "ell"
+            | "psi" | "omega" | "Omega" | "Delta" | "Gamma" | "Phi" | "Theta" | "Lambda" | "Xi" | "Pi" | "Sigma"
+            | "Upsilon" | "Psi" | "ell"
     )
+}
+
+/// The name of a Greek letter that stands as itself.
+#[rustfmt::skip]
+pub fn greek_letter(c: char) -> Option<&'static str> {
+    Some(match c {
+        'α' => "alpha", 'β' => "beta", 'γ' => "gamma", 'δ' => "delta", 'ε' | 'ϵ' | 'Ɛ' | 'ɛ' => "epsilon",
+        'ζ' => "zeta", 'η' => "eta", 'θ' | 'ϑ' => "theta", 'ι' => "iota", 'κ' => "kappa", 'λ' => "lambda", 'μ' => "mu",
+        'ν' => "nu", 'ξ' => "xi", 'ρ' | 'ϱ' => "rho", 'σ' | 'ς' => "sigma", 'τ' => "tau", 'υ' => "upsilon",
+        'φ' | 'ϕ' => "phi", 'χ' => "chi", 'ψ' => "psi", 'ω' => "omega", 'Γ' => "Gamma", 'Δ' => "Delta", 'Φ' => "Phi",
+        'Ω' => "Omega", 'Θ' => "Theta", 'Λ' => "Lambda", 'Ξ' => "Xi", 'Π' => "Pi", 'Σ' => "Sigma", 'Υ' => "Upsilon",
+        'Ψ' => "Psi",
+        _ => return None,
+    })
 }
 
 /// Functions and constants that are also known without a backslash.
