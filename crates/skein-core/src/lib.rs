@@ -5,6 +5,7 @@
 //! what holds tensors in the root package.
 
 pub mod batching;
+pub mod chat;
 pub mod config;
 pub mod eval;
 pub mod jsonl;

@@ -7,6 +7,7 @@ pub mod case;
 pub mod information_extraction;
 pub mod instruction_following;
 pub mod logic;
+pub mod judge;
 pub mod math;
 pub mod planning;
 pub mod science;
