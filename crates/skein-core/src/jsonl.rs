@@ -52,6 +52,11 @@ pub enum JsonlError {
 /// [`JsonlError::Empty`] when there is no record, else the first bad line.
 pub fn read_jsonl<T: DeserializeOwned>(path: &Path) -> Result<Vec<(usize, T)>, JsonlError> {
     let bytes = std::fs::read(path).map_err(|source| JsonlError::Read { path: path.to_owned(), source })?;
+    parse_jsonl(&bytes, path)
+}
+
+/// Every record in `bytes`; `path` is what errors call them. Errors as [`read_jsonl`], but for reading.
+pub fn parse_jsonl<T: DeserializeOwned>(bytes: &[u8], path: &Path) -> Result<Vec<(usize, T)>, JsonlError> {
     let mut records = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let text = str::from_utf8(line).map_err(|_| JsonlError::Encoding { path: path.to_owned(), line: index + 1 })?;

@@ -5,7 +5,7 @@
 mod reader;
 mod sampler;
 
-pub use reader::{ReadTasksError, read_tasks};
+pub use reader::{ReadTasksError, parse_tasks, read_tasks};
 pub use sampler::{EmptyDataSet, PromptSampler};
 
 use serde::de::Error as _;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{CrossSkillTask, MAX_OPTIONS, option_letter};
-use crate::jsonl::{JsonlError, read_jsonl};
+use crate::jsonl::{JsonlError, parse_jsonl};
 
 /// Why a task file was refused.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +30,15 @@ pub enum ReadTasksError {
 /// When the file can't be read, holds no task, or a line is not a valid task: bad JSON, an unknown or missing field,
 /// an empty id, question or answer, an answer that is no option's letter, no steps, or an id used before.
 pub fn read_tasks(path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
+    let bytes = std::fs::read(path).map_err(|source| JsonlError::Read { path: path.to_owned(), source })?;
+    parse_tasks(&bytes, path)
+}
+
+/// The tasks in `bytes`; `path` is what errors call them. Errors as [`read_tasks`], but for reading.
+pub fn parse_tasks(bytes: &[u8], path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
     let mut tasks = Vec::new();
     let mut first_lines = HashMap::new();
-    for (line, task) in read_jsonl::<CrossSkillTask>(path)? {
+    for (line, task) in parse_jsonl::<CrossSkillTask>(bytes, path)? {
         let fail = |problem| ReadTasksError::Task { path: path.to_owned(), line, problem };
         check(&task).map_err(fail)?;
         if let Some(first) = first_lines.insert(task.id.clone(), line) {
