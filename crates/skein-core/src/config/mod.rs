@@ -11,7 +11,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+mod api;
 mod checkpoint;
+mod command_scorer;
 mod decode;
 mod eval;
 mod load;
@@ -26,7 +28,9 @@ mod sft;
 mod tasks;
 mod validate;
 
+pub use api::ApiConfig;
 pub use checkpoint::CheckpointConfig;
+pub use command_scorer::CommandScorerConfig;
 pub use eval::EvalConfig;
 pub use logging::LoggingConfig;
 pub use model::{Dtype, ModelConfig, ScratchConfig};
