@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::eval::render_table;
 use skein_core::jsonl::read_jsonl;
+use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::{Case, CaseError};
 
 use super::UsageError;
@@ -42,7 +43,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
     for (number, case) in &cases {
-        let outcome = case.score();
+        let outcome = case.score(&Graders::default());
         if args.json {
             writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use skein_core::reward::format::{StepCount, parse_response};
-use skein_core::reward::scorers;
+use skein_core::reward::scorers::{self, Graders};
 use skein_core::skill::{Cell, EntropyTable, SkillKey};
 use skein_core::synth::{Link, Synthesizer};
 use skein_core::task::CrossSkillTask;
@@ -99,12 +99,13 @@ impl Estimator<'_, '_> {
             })
             .collect();
         let second_answers = self.answers(&seconds)?;
+        let graders = Graders::default();
         let mut scores = Vec::with_capacity(instances.len());
         for ((_, task), answer) in instances.iter().zip(&first_answers) {
-            scores.push(scorers::score(&task.steps[0], answer)?);
+            scores.push(scorers::score(&task.steps[0], answer, &graders)?);
         }
         for (&index, answer) in pairs.iter().zip(&second_answers) {
-            let second = scorers::score(&instances[index].1.steps[1], answer)?;
+            let second = scorers::score(&instances[index].1.steps[1], answer, &graders)?;
             scores[index] = (scores[index] + second) / 2.0;
         }
         Ok(scores)

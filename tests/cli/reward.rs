@@ -104,7 +104,7 @@ fn what_cannot_be_scored_is_said_and_not_zero() {
     let paths = [files.path("tasks"), files.path("responses")];
     let output = skein(&files.args(&paths, &["--json"]));
     let line = &lines(&output.stdout)[0];
-    assert!(line["score"].is_null() && line["error"].as_str().unwrap().contains("no scorer for domain `coding`"));
+    assert!(line["score"].is_null() && line["error"].as_str().unwrap().contains("the gold answer of a coding step"));
 }
 
 #[test]

@@ -87,7 +87,12 @@ fn bench_domain(criterion: &mut Criterion, domain: &str, made: Vec<Case>) {
             continue;
         }
         group.throughput(Throughput::Elements(cases.len() as u64));
-        let num_right = || cases.iter().filter(|case| black_box(case).score().is_ok_and(|score| score == 1.0)).count();
+        let num_right = || {
+            cases
+                .iter()
+                .filter(|case| black_box(case).score(&Graders::default()).is_ok_and(|score| score == 1.0))
+                .count()
+        };
         group.bench_function(name, |bencher| bencher.iter(num_right));
     }
     group.finish();

@@ -113,7 +113,7 @@ fn jsonl_tasks(bytes: &[u8]) {
 
 fn jsonl_cases(bytes: &[u8]) {
     for (_, case) in says_something(parse_jsonl::<Case>(bytes, Path::new("cases.jsonl"))).unwrap_or_default() {
-        if let Some(score) = says_something(case.score()) {
+        if let Some(score) = says_something(case.score(&Graders::default())) {
             check_score(Ok(score));
         }
     }

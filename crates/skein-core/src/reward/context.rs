@@ -2,11 +2,13 @@
 //!
 //! Everything that can be wrong with a config, a table or a task is found here, before a response is scored.
 
+use std::time::Instant;
+
 use super::RewardError;
 use super::entropy::{EntropyForm, SwitchEntropies};
 use super::format::StepCount;
 use super::matcher::SkillMatcher;
-use super::scorers::{self, ScoreError};
+use super::scorers::{self, Graders, ScoreError};
 use crate::skill::{Bank, EntropyError, EntropyTable, SkillKey};
 use crate::task::{CrossSkillTask, Step};
 
@@ -72,6 +74,8 @@ pub struct RewardContext {
     pub(super) rule: RewardRule,
     /// None when λ_ent is 0.
     pub(super) skills: Option<SkillContext>,
+    /// The back ends of the domains that need one.
+    pub(super) graders: Graders,
 }
 
 pub(super) struct SkillContext {
@@ -82,7 +86,8 @@ pub(super) struct SkillContext {
 impl RewardContext {
     /// The context of λ_ent = 0: no matcher, no table.
     pub fn answer_only(step_count: StepCount) -> Self {
-        Self { rule: RewardRule { lambda_ans: 1.0, lambda_ent: 0.0, step_count, ..Default::default() }, skills: None }
+        let rule = RewardRule { lambda_ans: 1.0, lambda_ent: 0.0, step_count, ..Default::default() };
+        Self { rule, skills: None, graders: Graders::default() }
     }
 
     /// The context of a reward with entropy, whose bank is exactly what `table` has measured.
@@ -111,10 +116,17 @@ impl RewardContext {
             return Err(RewardSetupError::Rule(problems.join("; ")));
         }
         if rule.lambda_ent == 0.0 {
-            return Ok(Self { rule, skills: None });
+            return Ok(Self { rule, skills: None, graders: Graders::default() });
         }
         let entropies = SwitchEntropies::new(table, skills)?;
-        Ok(Self { rule, skills: Some(SkillContext { matcher, entropies }) })
+        Ok(Self { rule, skills: Some(SkillContext { matcher, entropies }), graders: Graders::default() })
+    }
+
+    /// This context with back ends for the domains that need one; a new context has none.
+    #[must_use]
+    pub fn with_graders(mut self, graders: Graders) -> Self {
+        self.graders = graders;
+        self
     }
 
     /// The rule this context scores by.
@@ -129,9 +141,33 @@ impl RewardContext {
     /// The first step that can't be scored, and why.
     pub fn check_task(&self, task: &CrossSkillTask) -> Result<(), RewardError> {
         for (index, step) in task.steps.iter().enumerate() {
-            check_gold(step).map_err(|source| RewardError::step(task, index, source))?;
+            self.check_gold(step).map_err(|source| RewardError::step(task, index, source))?;
         }
         self.gold_entropies(task).map(drop)
+    }
+
+    fn check_gold(&self, step: &Step) -> Result<(), ScoreError> {
+        if self.graders.external.contains_key(&step.domain) {
+            // What a user's own scorer makes of a gold answer is the user's to know.
+            return Ok(());
+        }
+        if scorers::is_judged(step) {
+            return match self.graders.judge {
+                Some(_) => Ok(()),
+                None => Err(ScoreError::NoJudge { domain: step.domain }),
+            };
+        }
+        let deadline = Instant::now() + self.graders.time_limit;
+        let Some(answer) = scorers::right_answer(step)? else {
+            // Whatever stands in the way of scoring a right answer stands in the way of an empty one.
+            return scorers::score(step, "", &self.graders, deadline).map(drop);
+        };
+        let score = scorers::score(step, &answer, &self.graders, deadline)?;
+        if score != 1.0 {
+            let problem = format!("`{answer}` scores {score} against itself");
+            return Err(ScoreError::Gold { domain: step.domain, problem });
+        }
+        Ok(())
     }
 
     /// Whether every switch between the task's gold skills has an entropy; true when λ_ent is 0.
@@ -153,16 +189,6 @@ impl RewardContext {
             })
             .collect()
     }
-}
-
-fn check_gold(step: &Step) -> Result<(), ScoreError> {
-    let Some(answer) = scorers::right_answer(step)? else { return Ok(()) };
-    let score = scorers::score(step, &answer)?;
-    if score != 1.0 {
-        let problem = format!("`{answer}` scores {score} against itself");
-        return Err(ScoreError::Gold { domain: step.domain, problem });
-    }
-    Ok(())
 }
 
 /// Why a context can't be built.

@@ -12,6 +12,9 @@ pub mod matcher;
 pub mod prompt;
 pub mod scorers;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
 use rayon::prelude::*;
 
 pub use context::{RewardContext, RewardRule, RewardSetupError};
@@ -24,7 +27,7 @@ use crate::task::{CrossSkillTask, Step};
 use entropy::entropy_reward;
 use format::{ResponseStep, SkillLabel, parse_response};
 use matcher::EmbedError;
-use scorers::ScoreError;
+use scorers::{Graders, ScoreError};
 
 /// Why a response could not be scored. None of these is a wrong answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +51,14 @@ pub enum RewardError {
         from: String,
         /// The gold skill after it.
         to: String,
+    },
+    /// A grader panicked, which is a fault of its own and no verdict.
+    #[error("task `{task}`: a grader crashed: {message}")]
+    Crashed {
+        /// The task's id.
+        task: String,
+        /// What the panic said.
+        message: String,
     },
     /// The matcher's embedder failed.
     #[error(transparent)]
@@ -109,6 +120,7 @@ impl Reward {
 /// # Errors
 /// When a step can't be scored, the task's gold skills have no entropy, or the matcher fails.
 pub fn score_response(task: &CrossSkillTask, response: &str, context: &RewardContext) -> Result<Reward, RewardError> {
+    let deadline = Instant::now() + context.graders.time_limit;
     let gold = context.gold_entropies(task)?;
     let num_steps = task.steps.len();
     let parsed = match parse_response(response, num_steps, context.rule.step_count) {
@@ -127,7 +139,8 @@ pub fn score_response(task: &CrossSkillTask, response: &str, context: &RewardCon
     let mut steps = Vec::with_capacity(num_steps);
     for (index, step) in task.steps.iter().enumerate() {
         steps.push(match parsed.steps.get(index) {
-            Some(given) => score_step(step, given).map_err(|source| RewardError::step(task, index, source))?,
+            Some(given) => score_step(step, given, &context.graders, deadline)
+                .map_err(|source| RewardError::step(task, index, source))?,
             None => StepReward::missing(),
         });
     }
@@ -149,9 +162,14 @@ pub fn score_response(task: &CrossSkillTask, response: &str, context: &RewardCon
     Ok(Reward { total, answer, entropy, steps, malformed: None, num_out_of_bank })
 }
 
-fn score_step(step: &Step, given: &ResponseStep) -> Result<StepReward, ScoreError> {
+fn score_step(
+    step: &Step,
+    given: &ResponseStep,
+    graders: &Graders,
+    deadline: Instant,
+) -> Result<StepReward, ScoreError> {
     Ok(StepReward {
-        score: scorers::score(step, given.answer)?,
+        score: scorers::score(step, given.answer, graders, deadline)?,
         label: Some(given.skill.to_string()),
         skill_correct: names_skill(&given.skill, &step.key()),
         matched: None,
@@ -175,7 +193,21 @@ pub fn score_batch(pairs: &[(&CrossSkillTask, &str)], context: &RewardContext) -
             return vec![Err(error.into()); pairs.len()];
         }
     }
-    pairs.par_iter().map(|(task, response)| score_response(task, response, context)).collect()
+    pairs.par_iter().map(|(task, response)| score_guarded(task, response, context)).collect()
+}
+
+/// [`score_response`], with a panic in a grader as that response's error.
+///
+/// # Errors
+/// As [`score_response`], and when a grader panics.
+pub fn score_guarded(task: &CrossSkillTask, response: &str, context: &RewardContext) -> Result<Reward, RewardError> {
+    // What a panic may leave half-done is the grader's own state; nothing of it is used for this response again.
+    let outcome = catch_unwind(AssertUnwindSafe(|| score_response(task, response, context)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(RewardError::Crashed { task: task.id.clone(), message })
+    })
 }
 
 #[cfg(test)]
@@ -322,7 +354,7 @@ mod tests {
         let mut unknown = task();
         unknown.steps[1].domain = Domain::Coding;
         let error = score_response(&unknown, &response(&PERFECT), &RewardContext::answer_only(StepCount::Strict));
-        assert!(error.unwrap_err().to_string().starts_with("task `t`, step 2: no scorer for domain `coding`"));
+        assert!(error.unwrap_err().to_string().starts_with("task `t`, step 2: the gold answer of a coding step"));
         let mut unmeasured = task();
         unmeasured.steps[1].skill = "Unmeasured".into();
         let error = context.check_task(&unmeasured).unwrap_err().to_string();

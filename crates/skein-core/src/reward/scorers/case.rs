@@ -5,9 +5,12 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::coding::stdout;
 use super::information_extraction::{span, values};
 use super::instruction_following::{self, Leniency};
-use super::{ScoreError, as_score, final_text, information_extraction, logic, math, planning, science};
+use super::{
+    Graders, ScoreError, as_score, coding, final_text, information_extraction, logic, math, planning, science,
+};
 use crate::skill::Domain;
 
 /// One line of a case file.
@@ -69,8 +72,9 @@ impl Case {
     /// The score of the predicted answer.
     ///
     /// # Errors
-    /// When the domain has no scorer, the gold answer is unusable, or a field has the wrong shape.
-    pub fn score(&self) -> Result<f64, CaseError> {
+    /// When the domain has no scorer, the gold answer is unusable, a back end is missing or fails, or a field has the
+    /// wrong shape.
+    pub fn score(&self, graders: &Graders) -> Result<f64, CaseError> {
         match (self.domain, self.kind.as_deref()) {
             (Domain::Math, _) => {
                 let rules = self.opts.precision.map_or_else(math::Rules::default, |decimals| math::Rules { decimals });
@@ -103,7 +107,13 @@ impl Case {
                     None => planning::score(&pred, &gold, &self.question)?,
                 })
             }
-            (domain, _) => Err(ScoreError::Unsupported { domain }.into()),
+            (Domain::Coding, Some("stdout_compare")) => {
+                Ok(as_score(stdout::outputs_agree(&self.pred()?, &self.gold()?)))
+            }
+            (Domain::Coding, _) => Ok(coding::score(&self.pred()?, &self.gold()?, graders.code.as_deref())?),
+            (domain @ (Domain::CreativeWriting | Domain::ContextRetrieval), _) => {
+                Err(ScoreError::NoJudge { domain }.into())
+            }
         }
     }
 
@@ -147,7 +157,7 @@ mod tests {
 
     fn score(line: &str) -> Result<f64, String> {
         let case: Case = serde_json::from_str(line).unwrap();
-        case.score().map_err(|error| error.to_string())
+        case.score(&Graders::default()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -155,6 +165,7 @@ mod tests {
         assert_eq!(score(r#"{"domain":"math","gold":5,"pred":"5.0"}"#), Ok(1.0));
         assert_eq!(score(r#"{"id":"a","domain":"science","gold":"B","pred":"C","note":1}"#), Ok(0.0));
         assert_eq!(score(r#"{"id":"a","domain":"information_extraction","gold":["a","b"],"pred":"b, a"}"#), Ok(1.0));
+        assert_eq!(score(r#"{"domain":"coding","kind":"stdout_compare","gold":"1\n","pred":"1.0"}"#), Ok(1.0));
     }
 
     #[test]
@@ -171,8 +182,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_is_said() {
-        let unsupported = score(r#"{"id":"a","domain":"coding","gold":"","pred":""}"#).unwrap_err();
-        assert!(unsupported.starts_with("no scorer for domain `coding`"));
+        let unsupported = score(r#"{"id":"a","domain":"creative_writing","gold":"","pred":""}"#).unwrap_err();
+        assert!(unsupported.contains("`creative_writing` needs a judge"));
+        let no_runner = score(r#"{"domain":"coding","gold":{"inputs":["1"],"outputs":["1"]},"pred":"x"}"#).unwrap_err();
+        assert!(no_runner.contains("no back end that runs code"));
         let shape = score(r#"{"id":"a","domain":"math","gold":"1","pred":["1"]}"#).unwrap_err();
         assert_eq!(shape, "`pred` is not a text");
         let list = r#"{"id":"a","domain":"information_extraction","kind":"wtq","gold":{"target":["a"]},"pred":["a"]}"#;

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::Graders;
 use super::case::Case;
 use super::information_extraction::span;
 use super::instruction_following::{Gold, Leniency};
@@ -18,7 +19,7 @@ const TOLERANCE: f64 = 1e-5;
 /// Cases that depend on a grader's own convention, or on one language identifier's guesses.
 const UNGATED_TIERS: [&str; 2] = ["policy", "langdetect"];
 
-/// Scores every case of a domain outside [`UNGATED_TIERS`]; all its lines.
+/// Scores every case of a domain that needs no back end and is outside [`UNGATED_TIERS`]; all its lines.
 fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
     let file = format!("{domain}.open.jsonl");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases").join(&file);
@@ -29,10 +30,9 @@ fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
     let read = |line| (serde_json::from_str(line).expect("a case"), serde_json::from_str(line).expect("JSON"));
     let cases: Vec<(Case, Value)> = text.lines().map(read).collect();
     let (mut agreed, mut total) = (0, 0);
-    let is_gated = |case: &Case| !case.tier.as_deref().is_some_and(|tier| UNGATED_TIERS.contains(&tier));
-    for (case, _) in cases.iter().filter(|(case, _)| is_gated(case)) {
+    for (case, _) in cases.iter().filter(|(case, _)| counts(case)) {
         total += 1;
-        let verdict = case.score();
+        let verdict = case.score(&Graders::default());
         let expected = case.expected.expect("every case says what is expected");
         if verdict.as_ref().is_ok_and(|score| (score - expected).abs() < TOLERANCE) {
             agreed += 1;
@@ -46,6 +46,17 @@ fn check(domain: &str, least: f64) -> Vec<(Case, Value)> {
     cases
 }
 
+fn counts(case: &Case) -> bool {
+    let executes = case.kind.as_deref().is_some_and(|kind| kind.starts_with("exec_"));
+    !executes && !case.tier.as_deref().is_some_and(|tier| UNGATED_TIERS.contains(&tier))
+}
+
+/// The cases that execute code are in `skein-sandbox`, which can.
+#[test]
+fn coding_outputs_agree_with_published_graders() {
+    check("coding", 1.0);
+}
+
 #[test]
 fn math_agrees_with_published_graders() {
     let cases = check("math", 0.99);
@@ -53,7 +64,7 @@ fn math_agrees_with_published_graders() {
         let scored: Vec<bool> = cases
             .iter()
             .filter(|(case, _)| case.tier.as_deref() == Some(tier))
-            .map(|(case, _)| case.score().is_ok_and(|score| Some(score) == case.expected))
+            .map(|(case, _)| case.score(&Graders::default()).is_ok_and(|score| Some(score) == case.expected))
             .collect();
         let agreed = scored.iter().filter(|agrees| **agrees).count();
         eprintln!("math, tier {tier}: {agreed} of {} cases agree", scored.len());

@@ -8,6 +8,8 @@
 pub mod span;
 pub mod values;
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::{ScoreError, as_score, final_text};
@@ -52,6 +54,19 @@ pub fn score(answer: &str, gold: &str) -> Result<f64, ScoreError> {
         }
     };
     Ok(as_score(correct))
+}
+
+/// An answer that names everything `gold` does.
+///
+/// # Errors
+/// When `gold` is empty, or a JSON object of an unknown shape.
+pub fn right_answer(gold: &str) -> Result<Cow<'_, str>, ScoreError> {
+    parse_gold(gold)?;
+    Ok(match serde_json::from_str(gold) {
+        Ok(TypedGold::Wtq { target, .. }) => Cow::Owned(target.join(" | ")),
+        Ok(TypedGold::Span { text }) => Cow::Owned(text),
+        Err(_) => Cow::Borrowed(gold),
+    })
 }
 
 fn parse_gold(gold: &str) -> Result<Gold, ScoreError> {
