@@ -1,4 +1,4 @@
-import socket, threading, time
+import socket, threading
 
 found = []
 
@@ -13,8 +13,10 @@ def attempt(name, escape):
 
 def many_threads():
     threading.stack_size(1 << 16)
+    closed = threading.Lock()
+    closed.acquire()
     for _ in range(THREADS):
-        threading.Thread(target=time.sleep, args=(0.05,), daemon=True).start()
+        threading.Thread(target=closed.acquire, daemon=True).start()
 
 
 attempt("files", lambda: open("/etc/passwd").read())

@@ -30,7 +30,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("write beside the scratch directory", "attempt(lambda: open('/file', 'w'))"),
     ("climb out of the scratch directory", "attempt(lambda: open('../' * 40 + 'CANARY'[1:]).read())"),
     ("follow a symbolic link out", "os.symlink('CANARY', 'link'); attempt(lambda: open('link').read())"),
-    ("follow a link to a directory out", "os.symlink('/root', 'root'); attempt(lambda: os.listdir('root'))"),
+    ("follow a link to a directory out", "os.symlink('/var', 'var'); attempt(lambda: os.listdir('var'))"),
     ("hard-link the interpreter", "attempt(lambda: os.link(sys.executable, 'python'))"),
     ("make a device", "import stat; attempt(lambda: os.mknod('disk', stat.S_IFBLK | 0o600, os.makedev(254, 0)))"),
     ("read a disk", "attempt(lambda: open('/dev/vda', 'rb').read(1))"),
@@ -94,10 +94,12 @@ attempt(spread)",
     (
         "many threads",
         "
-import threading, time
+import threading
 threading.stack_size(1 << 16)
+closed = threading.Lock()
+closed.acquire()
 def fill():
-    for _ in range(200): threading.Thread(target=time.sleep, args=(0.2,), daemon=True).start()
+    for _ in range(200): threading.Thread(target=closed.acquire, daemon=True).start()
 attempt(fill)",
     ),
 ];
@@ -295,6 +297,7 @@ for name in ('sitecustomize.py', 'usercustomize.py', 'os.py'): open(name, 'w').w
     ] {
         assert_eq!(sandbox.run_program(code, "").unwrap(), Ok(expected.to_owned()), "{name}");
     }
+    let sandbox = impatient_sandbox();
     for (name, code) in [
         (
             "bottomless recursion",

@@ -11,12 +11,16 @@ use std::time::Duration;
 
 use skein_sandbox::{Limits, Policy, Sandbox};
 
-/// Time for answers that are meant to run out of it.
-const SHORT: Duration = Duration::from_secs(2);
+/// Processor and wall-clock time for answers that are meant to run out of it.
+const SHORT: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 
-/// The default policy with this crate's own worker.
+/// The default policy with this crate's own worker, at the tests' own priority.
 fn policy() -> Policy {
-    Policy { worker: Some(PathBuf::from(env!("CARGO_BIN_EXE_skein-sandbox-worker"))), ..Policy::default() }
+    Policy {
+        limits: Limits { nice: 0, ..Limits::default() },
+        worker: Some(PathBuf::from(env!("CARGO_BIN_EXE_skein-sandbox-worker"))),
+        ..Policy::default()
+    }
 }
 
 fn sandbox() -> Sandbox {
@@ -24,6 +28,7 @@ fn sandbox() -> Sandbox {
 }
 
 fn impatient_sandbox() -> Sandbox {
-    let limits = Limits { cpu: Duration::from_secs(1), wall: SHORT, ..Limits::default() };
-    Sandbox::start(&Policy { limits, ..policy() }).expect("a sandbox on this machine")
+    let [cpu, wall] = SHORT;
+    Sandbox::start(&Policy { limits: Limits { cpu, wall, ..policy().limits }, ..policy() })
+        .expect("a sandbox on this machine")
 }
