@@ -170,6 +170,7 @@ const FCNTL_COMMANDS: &[i32] = &[
 ];
 
 /// `ioctl` requests that ask about a descriptor or mark it; none sends anything anywhere.
+#[allow(clippy::unnecessary_cast, reason = "the constants' type differs between C libraries")]
 const IOCTL_REQUESTS: &[u64] =
     &[libc::TCGETS as u64, libc::FIONREAD as u64, libc::FIOCLEX as u64, libc::FIONCLEX as u64];
 

@@ -73,17 +73,19 @@ const REFUSED: &[(&str, &str)] = &[
         "memory in many threads",
         "
 import threading
-held = []
+gate, held = threading.Event(), []
 def grow():
+    gate.wait()
     try:
         while True: held.append(bytearray(1 << 24))
     except MemoryError:
-        held.append(None)
+        pass
 def spread():
     threads = [threading.Thread(target=grow) for _ in range(8)]
     for thread in threads: thread.start()
+    gate.set()
     for thread in threads: thread.join()
-    total = sum(len(block) for block in held if block)
+    total = sum(map(len, held))
     held.clear()
     if total < 1 << 30: raise MemoryError
 attempt(spread)",

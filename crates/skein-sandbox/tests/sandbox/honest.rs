@@ -85,7 +85,7 @@ def f(x): return 2 * x"), code: "def f(x): return x + x", tests: "assert f(half(
 def half(x): return x / 2
 def f(x): return 2 * x"), code: "
 def half(x): return x
-def f(x): return x", tests: "assert f(half(3)) == 3", expected: None, ..PLAIN },
+def f(x): return x", tests: "assert f(half(3)) == 3", expected: None },
     Example { name: "names under test by the reference", reference: Some("def sum(a): return 1"),
         code: "def sum(a): return 1", tests: "assert sum([3]) == 1 and len([1]) == 1", ..PLAIN },
     Example { name: "libraries without import", code: "

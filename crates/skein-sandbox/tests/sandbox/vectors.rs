@@ -8,7 +8,7 @@ use skein_core::reward::scorers::case::Case;
 use skein_core::reward::scorers::coding::Gold;
 use skein_core::reward::scorers::{Graders, coding};
 
-use super::sandbox;
+use super::{impatient_sandbox, sandbox};
 
 /// References that are run unless all are asked for: every so many of them.
 const REFERENCE_STRIDE: usize = 12;
@@ -28,7 +28,7 @@ fn lines(file: &str) -> Vec<Value> {
 
 #[test]
 fn coding_agrees_with_published_graders() {
-    let graders = Graders { code: Some(Arc::new(sandbox())) };
+    let graders = Graders { code: Some(Arc::new(impatient_sandbox())) };
     let (mut agreed, mut total) = (0, 0);
     for line in lines("cases/coding.open.jsonl") {
         let case: Case = serde_json::from_value(line).expect("a case");
