@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 mod matrix_products;
+mod reward;
 mod rollout;
 mod step;
 
@@ -17,6 +18,8 @@ pub struct Args {
 enum Bench {
     /// Generation throughput of a group of samples per prompt, beside the model's bare matrix products.
     Rollout(rollout::Args),
+    /// Answers scored a second, mixed and by domain.
+    Reward(reward::Args),
     /// One whole RL step: generation, reference log-probabilities, update.
     Step(step::Args),
 }
@@ -25,6 +28,7 @@ enum Bench {
 pub fn run(args: Args) -> Result<()> {
     match args.bench {
         Bench::Rollout(args) => rollout::run(args),
+        Bench::Reward(args) => reward::run(args),
         Bench::Step(args) => step::run(args),
     }
 }

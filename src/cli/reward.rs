@@ -7,13 +7,16 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use skein_core::config::{Config, RewardConfig};
 use skein_core::eval::{EvalRecord, EvalSummary, IntervalMethod, render_table, summarize};
 use skein_core::jsonl::read_jsonl;
+use skein_core::reward::scorers::Graders;
 use skein_core::reward::{EntropyForm, Reward, RewardContext, RewardError, RewardRule, StepCount, score_batch};
 use skein_core::skill::EntropyTable;
 use skein_core::task::{CrossSkillTask, read_tasks};
 
 use super::UsageError;
+use crate::jobs::{GraderNeeds, build_graders};
 
 /// Responses scored between two writes.
 const BATCH: usize = 1024;
@@ -45,6 +48,9 @@ pub struct Args {
     /// Whether a wrong number of steps is malformed: strict or lenient.
     #[arg(long, value_name = "RULE", default_value = "strict", value_parser = named::<StepCount>)]
     step_count: StepCount,
+    /// Take the sandbox, the judge and the user's scorers from this config's [reward] section.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print the JSON lines only, no summary on stderr.
     #[arg(long)]
     json: bool,
@@ -77,7 +83,7 @@ pub fn run(args: Args) -> Result<()> {
             Ok((task, response.response.as_str()))
         })
         .collect::<Result<Vec<_>, UsageError>>()?;
-    let context = context(&args, &tasks)?;
+    let context = context(&args, &tasks)?.with_graders(graders(&args, &tasks)?);
 
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut scored: Vec<(&CrossSkillTask, Reward)> = Vec::with_capacity(pairs.len());
@@ -102,6 +108,14 @@ pub fn run(args: Args) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn graders(args: &Args, tasks: &[CrossSkillTask]) -> Result<Graders> {
+    let config = match &args.config {
+        Some(path) => Config::load(path, &[]).map_err(|error| UsageError(error.to_string()))?.reward,
+        None => RewardConfig::default(),
+    };
+    build_graders(&config, GraderNeeds::of(&config, tasks.iter().flat_map(|task| &task.steps)))
 }
 
 fn context(args: &Args, tasks: &[CrossSkillTask]) -> Result<RewardContext, UsageError> {

@@ -5,13 +5,16 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use rayon::prelude::*;
 use serde_json::json;
+use skein_core::config::{Config, RewardConfig};
 use skein_core::eval::render_table;
 use skein_core::jsonl::read_jsonl;
 use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::{Case, CaseError};
 
 use super::UsageError;
+use crate::jobs::{GraderNeeds, build_graders};
 
 /// A case agrees when its score is this close to the expected one, which files print with six decimals.
 const TOLERANCE: f64 = 1e-5;
@@ -22,6 +25,10 @@ pub struct Args {
     /// Cases, one JSON object a line: `{"domain", "gold", "pred"}`, where known `id`, `options`, `kind` and `expected`.
     #[arg(long, value_name = "FILE")]
     cases: PathBuf,
+    /// Take the sandbox and the judge from this config's [reward] section; by default code runs in a sandbox of the
+    /// usual limits, and there is no judge.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print one JSON object a line and no summary.
     #[arg(long)]
     json: bool,
@@ -40,10 +47,11 @@ struct Tally {
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
     let cases: Vec<(usize, Case)> = read_jsonl(&args.cases).map_err(|error| UsageError(error.to_string()))?;
+    let graders = graders(&args, &cases)?;
+    let outcomes: Vec<Result<f64, CaseError>> = cases.par_iter().map(|(_, case)| case.score(&graders)).collect();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
-    for (number, case) in &cases {
-        let outcome = case.score(&Graders::default());
+    for ((number, case), outcome) in cases.iter().zip(outcomes) {
         if args.json {
             writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
         }
@@ -70,6 +78,18 @@ pub fn run(args: Args) -> Result<()> {
         write!(out, "{}", render_table(&header, &rows)).context("cannot write to stdout")?;
     }
     out.flush().context("cannot write to stdout")
+}
+
+fn graders(args: &Args, cases: &[(usize, Case)]) -> Result<Graders> {
+    let config = match &args.config {
+        Some(path) => Config::load(path, &[]).map_err(|error| UsageError(error.to_string()))?.reward,
+        None => RewardConfig::default(),
+    };
+    let needs = GraderNeeds {
+        code: cases.iter().any(|(_, case)| case.runs_code()),
+        judge: cases.iter().any(|(_, case)| !case.domain.is_verifiable()),
+    };
+    build_graders(&config, needs)
 }
 
 fn line(number: usize, case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {

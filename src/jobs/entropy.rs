@@ -5,6 +5,7 @@
 //! interrupted estimate goes on where it stopped.
 
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use skein_core::reward::format::{StepCount, parse_response};
@@ -100,12 +101,13 @@ impl Estimator<'_, '_> {
             .collect();
         let second_answers = self.answers(&seconds)?;
         let graders = Graders::default();
+        let deadline = Instant::now() + graders.time_limit;
         let mut scores = Vec::with_capacity(instances.len());
         for ((_, task), answer) in instances.iter().zip(&first_answers) {
-            scores.push(scorers::score(&task.steps[0], answer, &graders)?);
+            scores.push(scorers::score(&task.steps[0], answer, &graders, deadline)?);
         }
         for (&index, answer) in pairs.iter().zip(&second_answers) {
-            let second = scorers::score(&instances[index].1.steps[1], answer, &graders)?;
+            let second = scorers::score(&instances[index].1.steps[1], answer, &graders, deadline)?;
             scores[index] = (scores[index] + second) / 2.0;
         }
         Ok(scores)

@@ -8,8 +8,10 @@ pub mod data;
 mod embedder;
 pub mod entropy;
 pub mod eval;
+mod graders;
 mod interrupt;
 mod loaded;
+mod local_chat;
 mod logprob_check;
 mod mapping;
 mod metrics;
@@ -28,6 +30,7 @@ use anyhow::Result;
 use skein_core::config::{Config, Stage};
 
 pub use embedder::Embedder;
+pub use graders::{GraderNeeds, build_graders, start_sandbox};
 pub use interrupt::{EXIT_INTERRUPTED, Interrupt};
 pub use loaded::LoadedModel;
 pub use progress::{Progress, clock};

@@ -156,6 +156,7 @@ fn collect_batch(
             },
         )?;
         state.rollouts += (wanted.len() * config.group_size) as u64;
+        session.guard_errors(&round, wanted.len() * config.group_size)?;
         state.ledger.enter(round.groups.clone(), state.stage_step, config.filter.then_some(config.filter_metric));
         rounds.push(round);
     }

@@ -1,18 +1,20 @@
 //! Generates completions for a list of tasks and scores them: what RL and evaluation share.
 //!
-//! Scoring happens on other threads' time but decides nothing here: results come back in prompt and sample order.
+//! Scoring overlaps with generation but decides nothing: results come back in prompt and sample order.
 
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::{Value, json};
-use skein_core::reward::{RewardContext, RewardError, score_batch};
+use skein_core::reward::{Reward, RewardContext, RewardError, score_guarded};
 use skein_core::rl::{ScoredGroup, ScoredRollout};
 use skein_core::task::CrossSkillTask;
 use skein_core::types::{FinishReason, SamplingParams};
 use skein_io::tokenizer::Tokenizer;
 
-use crate::engine::{DrawOrigin, Engine, Hooks, Request};
+use crate::engine::{DrawOrigin, Engine, Event, Hooks, Request};
 
 /// Completions asked for: `num_samples` for each of some prompts.
 pub struct RolloutRequest<'a> {
@@ -40,7 +42,7 @@ pub struct Rollouts {
     pub num_truncated: usize,
     /// Wall time of generation.
     pub generation: Duration,
-    /// Wall time of scoring.
+    /// Wall time of scoring that generation did not cover.
     pub scoring: Duration,
 }
 
@@ -76,7 +78,7 @@ pub fn with_stops(sampling: &SamplingParams, tokenizer: &Tokenizer) -> SamplingP
     params
 }
 
-/// Generates and scores.
+/// Generates and scores; a completion is scored as soon as it is whole, on threads that give way to generation.
 ///
 /// # Errors
 /// When a prompt cannot be generated from (too long for the context or the cache).
@@ -98,50 +100,91 @@ pub fn rollouts(
         })
         .collect();
     let decode = |ids: &[u32]| tokenizer.decode_visible(ids).unwrap_or_default();
-    let generated = engine.generate(&requests, &mut Hooks { decode: Some(&decode), on_event: &mut |_| {} });
-    let generation = started.elapsed();
-
-    let started = Instant::now();
-    let mut completions = Vec::with_capacity(generated.len());
-    for ((_, task, _), group) in request.prompts.iter().zip(generated) {
-        completions.push(group.with_context(|| format!("task `{}`", task.id))?);
-    }
-    let texts: Vec<Vec<String>> = completions
-        .iter()
-        .map(|group| group.iter().map(|one| tokenizer.decode_visible(&one.token_ids)).collect::<Result<_, _>>())
-        .collect::<Result<_, _>>()?;
-    let pairs: Vec<(&CrossSkillTask, &str)> = request
-        .prompts
-        .iter()
-        .zip(&texts)
-        .flat_map(|((_, task, _), group)| group.iter().map(move |text| (*task, text.as_str())))
-        .collect();
-    let mut verdicts = score_batch(&pairs, rewards).into_iter();
+    let verdicts = Verdicts::new(requests.len(), request.num_samples);
+    let (generated, generation) = grading_threads().in_place_scope(|scope| {
+        let mut on_event = |event: Event<'_>| {
+            if let Event::Finished { request: prompt, sample, completion } = event {
+                let (task, text, verdicts) = (request.prompts[prompt].1, decode(&completion.token_ids), &verdicts);
+                scope.spawn(move |_| verdicts.put(prompt, sample, score_guarded(task, &text, rewards), text));
+            }
+        };
+        let generated = engine.generate(&requests, &mut Hooks { decode: Some(&decode), on_event: &mut on_event });
+        (generated, started.elapsed())
+    });
+    let scoring = started.elapsed() - generation;
 
     let mut rollouts = Rollouts {
-        groups: Vec::with_capacity(completions.len()),
-        texts: Vec::with_capacity(completions.len()),
+        groups: Vec::with_capacity(generated.len()),
+        texts: Vec::with_capacity(generated.len()),
         errors: Vec::new(),
-        num_tokens: completions.iter().flatten().map(|one| one.token_ids.len()).sum(),
-        num_truncated: completions.iter().flatten().filter(|one| one.finish_reason == FinishReason::Length).count(),
+        num_tokens: 0,
+        num_truncated: 0,
         generation,
-        scoring: Duration::ZERO,
+        scoring,
     };
-    for ((prompt, _, _), (group, texts)) in request.prompts.iter().zip(completions.into_iter().zip(texts)) {
-        let mut scored = ScoredGroup { prompt: *prompt, rollouts: Vec::with_capacity(group.len()) };
-        let mut kept_texts = Vec::with_capacity(group.len());
-        for (completion, text) in group.into_iter().zip(texts) {
-            match verdicts.next().expect("one verdict per response") {
+    for (((prompt, task, _), completions), verdicts) in request.prompts.iter().zip(generated).zip(verdicts.take()) {
+        let completions = completions.with_context(|| format!("task `{}`", task.id))?;
+        let mut group = ScoredGroup { prompt: *prompt, rollouts: Vec::with_capacity(completions.len()) };
+        let mut texts = Vec::with_capacity(completions.len());
+        for (completion, verdict) in completions.into_iter().zip(verdicts) {
+            rollouts.num_tokens += completion.token_ids.len();
+            rollouts.num_truncated += usize::from(completion.finish_reason == FinishReason::Length);
+            let (reward, text) = verdict.expect("every finished completion was scored before the scope ended");
+            match reward {
                 Ok(reward) => {
-                    scored.rollouts.push(ScoredRollout { completion, reward });
-                    kept_texts.push(text);
+                    group.rollouts.push(ScoredRollout { completion, reward });
+                    texts.push(text);
                 }
                 Err(error) => rollouts.errors.push(error),
             }
         }
-        rollouts.groups.push(scored);
-        rollouts.texts.push(kept_texts);
+        rollouts.groups.push(group);
+        rollouts.texts.push(texts);
     }
-    rollouts.scoring = started.elapsed();
     Ok(rollouts)
+}
+
+type Verdict = (Result<Reward, RewardError>, String);
+
+/// Verdicts by place, so that the order in which graders finish decides nothing.
+struct Verdicts {
+    by_place: Mutex<Vec<Vec<Option<Verdict>>>>,
+}
+
+impl Verdicts {
+    fn new(num_prompts: usize, num_samples: usize) -> Self {
+        let empty = (0..num_prompts).map(|_| (0..num_samples).map(|_| None).collect()).collect();
+        Self { by_place: Mutex::new(empty) }
+    }
+
+    fn put(&self, prompt: usize, sample: usize, reward: Result<Reward, RewardError>, text: String) {
+        // A poisoned lock only means that another thread panicked between two writes; what is there is whole.
+        let mut by_place = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
+        by_place[prompt][sample] = Some((reward, text));
+    }
+
+    fn take(self) -> Vec<Vec<Option<Verdict>>> {
+        self.by_place.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The lowest scheduling priority.
+const LOWEST_PRIORITY: i32 = 19;
+
+/// Threads for graders, one a core, at the lowest priority: a busy thread beside a matrix product at equal priority
+/// would double its time, since its halves wait for each other.
+fn grading_threads() -> &'static ThreadPool {
+    static THREADS: LazyLock<ThreadPool> = LazyLock::new(|| {
+        ThreadPoolBuilder::new()
+            .thread_name(|index| format!("grader {index}"))
+            .start_handler(|_| {
+                // On Linux this is the calling thread's alone; where it is refused, graders only run less meekly.
+                if let Err(error) = rustix::process::nice(LOWEST_PRIORITY) {
+                    tracing::debug!("graders keep their priority: {error}");
+                }
+            })
+            .build()
+            .expect("the system can start a few threads")
+    });
+    &THREADS
 }

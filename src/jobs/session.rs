@@ -23,6 +23,7 @@ use tch::{Device, Kind};
 
 use super::data::{PromptEncoder, domains_of, load_tasks};
 use super::embedder::Embedder;
+use super::graders::{GraderNeeds, build_graders};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
@@ -80,8 +81,12 @@ impl Session {
     /// # Errors
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
     pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<(Self, RunState)> {
-        let rewards = reward_context(&config)?;
-        check_tasks(&config, &rewards)?;
+        let tasks = stage_tasks(&config)?;
+        let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, tasks)| tasks);
+        let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
+        let graders = build_graders(&config.reward, needs)?;
+        let rewards = reward_context(&config)?.with_graders(graders);
+        check_tasks(&tasks, &rewards)?;
         let run = RunDir::check(out, &config.to_toml(), resume)?;
         let manager = || CheckpointManager::new(run.root(), config.checkpoint.keep_last);
         let resumed = match resume {
@@ -184,6 +189,23 @@ impl Session {
     /// Whether something that happens every `every` steps (0: never) happens after `step`.
     pub fn is_due(&self, step: u64, every: usize) -> bool {
         every > 0 && step.is_multiple_of(every as u64)
+    }
+
+    /// Refuses to go on where too many graders fail: the reward would be of those responses that happen to be judged.
+    ///
+    /// # Errors
+    /// When more than `reward.max_error_rate` of `num_responses` have no verdict.
+    pub fn guard_errors(&self, rollouts: &Rollouts, num_responses: usize) -> Result<()> {
+        let Some(first) = rollouts.errors.first() else { return Ok(()) };
+        let (errors, bound) = (rollouts.errors.len(), self.config.reward.max_error_rate);
+        if errors as f64 <= bound * num_responses as f64 {
+            tracing::warn!("{errors} of {num_responses} responses could not be graded, the first: {first}");
+            return Ok(());
+        }
+        bail!(
+            "{errors} of {num_responses} responses could not be graded, more than reward.max_error_rate = {bound}; the \
+             first: {first}"
+        );
     }
 
     /// Counts an update that was skipped for a number that is not finite, and keeps its batch for a look.
@@ -290,25 +312,26 @@ pub(super) fn affordable_cache_tokens(model: &dyn CausalLm, max_sequences: usize
     affordable.clamp(1, max_sequences.saturating_mul(shapes.max_position_embeddings))
 }
 
+/// The tasks of every stage that the config lists.
+fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillTask>)>> {
+    let sources = [(Stage::Sft, &config.sft.tasks), (Stage::Rl, &config.rl.tasks), (Stage::Eval, &config.eval.tasks)];
+    let listed = sources.into_iter().filter(|(stage, _)| config.stages.contains(stage));
+    listed
+        .filter_map(|(stage, source)| Some((stage, source.as_ref()?)))
+        .map(|(stage, source)| Ok((stage, load_tasks(source)?)))
+        .collect()
+}
+
 /// That every task of every stage can be used, before any weight is loaded.
-fn check_tasks(config: &Config, rewards: &RewardContext) -> Result<()> {
-    for stage in [Stage::Sft, Stage::Rl, Stage::Eval] {
-        let source = match stage {
-            _ if !config.stages.contains(&stage) => None,
-            Stage::Sft => config.sft.tasks.as_ref(),
-            Stage::Rl => config.rl.tasks.as_ref(),
-            Stage::Eval => config.eval.tasks.as_ref(),
+fn check_tasks(tasks: &[(Stage, Vec<CrossSkillTask>)], rewards: &RewardContext) -> Result<()> {
+    for (stage, task) in tasks.iter().flat_map(|(stage, tasks)| tasks.iter().map(move |task| (stage, task))) {
+        let problem = match stage {
+            Stage::Sft if task.trace.is_some() => None,
+            Stage::Sft => Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)),
+            Stage::Rl | Stage::Eval => rewards.check_task(task).err().map(|error| error.to_string()),
         };
-        let Some(source) = source else { continue };
-        for task in load_tasks(source)? {
-            let problem = match stage {
-                Stage::Sft if task.trace.is_some() => None,
-                Stage::Sft => Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)),
-                Stage::Rl | Stage::Eval => rewards.check_task(&task).err().map(|error| error.to_string()),
-            };
-            if let Some(problem) = problem {
-                return Err(UsageError(problem).into());
-            }
+        if let Some(problem) = problem {
+            return Err(UsageError(problem).into());
         }
     }
     Ok(())

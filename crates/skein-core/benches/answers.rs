@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::Case;
 
 /// Answers and gold answers of each scored domain.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
+use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::Case;
 
 /// A case whose gold object is the text that a task holds it in.

@@ -1,12 +1,15 @@
 //! The reward's weights and forms.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{CommandScorerConfig, JudgeConfig, SandboxConfig};
 use crate::reward::entropy::EntropyForm;
 use crate::reward::format::StepCount;
 use crate::reward::matcher::DEFAULT_MIN_COSINE;
+use crate::skill::Domain;
 
 /// `reward = lambda_ans * r_ans + lambda_ent * r_ent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,18 @@ pub struct RewardConfig {
     pub min_cosine: f32,
     /// Whether training may use a table whose cells do not differ beyond their standard errors; default false.
     pub allow_flat_table: bool,
+    /// Seconds that the graders of one response have together; default 60.
+    pub grader_secs: f64,
+    /// Share of a step's responses whose grader may fail before the run stops; default 0.2.
+    pub max_error_rate: f64,
+    /// How programs of coding answers are run.
+    pub sandbox: SandboxConfig,
+    /// Who judges the answers of open-ended domains; no default, needed when such tasks occur.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeConfig>,
+    /// Scorers of one's own, by domain; each stands in for the one here.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scorers: BTreeMap<Domain, CommandScorerConfig>,
 }
 
 impl Default for RewardConfig {
@@ -51,6 +66,11 @@ impl Default for RewardConfig {
             embedder: None,
             min_cosine: DEFAULT_MIN_COSINE,
             allow_flat_table: false,
+            grader_secs: 60.0,
+            max_error_rate: 0.2,
+            sandbox: SandboxConfig::default(),
+            judge: None,
+            scorers: BTreeMap::new(),
         }
     }
 }

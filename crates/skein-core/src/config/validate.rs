@@ -273,6 +273,24 @@ impl Check {
         self.positive("reward.entropy_scale", reward.entropy_scale);
         let cosine = f64::from(reward.min_cosine);
         self.range("reward.min_cosine", cosine, (-1.0..=1.0).contains(&cosine), "at least -1 and at most 1");
+        self.range("reward.grader_secs", reward.grader_secs, reward.grader_secs > 0.0, "above 0");
+        let error_rate = reward.max_error_rate;
+        self.range("reward.max_error_rate", error_rate, (0.0..=1.0).contains(&error_rate), "at least 0 and at most 1");
+        for (key, value) in [
+            ("reward.sandbox.cpu_secs", reward.sandbox.cpu_secs),
+            ("reward.sandbox.wall_secs", reward.sandbox.wall_secs),
+            ("reward.sandbox.memory_mib", reward.sandbox.memory_mib),
+        ] {
+            self.at_least(1, key, value as usize);
+        }
+        for problem in reward.judge.iter().flat_map(|judge| judge.problems()) {
+            self.add(&["reward.judge"], problem);
+        }
+        for (domain, scorer) in &reward.scorers {
+            for problem in scorer.problems() {
+                self.add(&[&format!("reward.scorers.{domain}")], problem);
+            }
+        }
         if let Some(path) = &reward.entropy_table {
             self.file("reward.entropy_table", path);
         }

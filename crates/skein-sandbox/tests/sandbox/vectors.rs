@@ -28,7 +28,7 @@ fn lines(file: &str) -> Vec<Value> {
 
 #[test]
 fn coding_agrees_with_published_graders() {
-    let graders = Graders { code: Some(Arc::new(impatient_sandbox())) };
+    let graders = Graders { code: Some(Arc::new(impatient_sandbox())), ..Graders::default() };
     let (mut agreed, mut total) = (0, 0);
     for line in lines("cases/coding.open.jsonl") {
         let case: Case = serde_json::from_value(line).expect("a case");

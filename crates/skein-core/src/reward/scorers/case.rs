@@ -2,6 +2,8 @@
 //!
 //! The format serves graders' test suites and users' own files alike, so fields that no scorer needs are ignored.
 
+use std::time::Instant;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -112,9 +114,17 @@ impl Case {
             }
             (Domain::Coding, _) => Ok(coding::score(&self.pred()?, &self.gold()?, graders.code.as_deref())?),
             (domain @ (Domain::CreativeWriting | Domain::ContextRetrieval), _) => {
-                Err(ScoreError::NoJudge { domain }.into())
+                let judge = graders.judge.as_ref().ok_or(ScoreError::NoJudge { domain })?;
+                let deadline = Instant::now() + graders.time_limit;
+                let verdict = judge.grade(&self.question, &self.gold()?, &self.pred()?, deadline);
+                Ok(verdict.map_err(ScoreError::Judge)?)
             }
         }
+    }
+
+    /// Whether its score takes running a program.
+    pub fn runs_code(&self) -> bool {
+        self.domain == Domain::Coding && self.kind.as_deref() != Some("stdout_compare")
     }
 
     fn pred(&self) -> Result<String, CaseError> {

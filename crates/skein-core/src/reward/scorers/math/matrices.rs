@@ -121,7 +121,7 @@ fn expanded(rows: &[Vec<Expr>], row: usize, columns: &[usize]) -> Expr {
     let term = |at: usize| {
         let others: Vec<usize> = columns.iter().copied().filter(|&column| column != columns[at]).collect();
         let term = Expr::Product(vec![rows[row][columns[at]].clone(), expanded(rows, row + 1, &others)]);
-        if at % 2 == 0 { term } else { term.negated() }
+        if at.is_multiple_of(2) { term } else { term.negated() }
     };
     Expr::Sum((0..columns.len()).map(term).collect())
 }
