@@ -179,13 +179,15 @@ impl Jail {
         &self.handle
     }
 
-    /// How long the process has been ready to run without a processor to run on.
-    ///
-    /// Zero where the kernel does not tell, and for time that threads beside the first have waited.
+    /// How long the process's threads have been ready to run without a processor to run on; zero where the kernel does
+    /// not tell.
     pub fn waited(&self) -> Duration {
-        let statistics = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap_or_default();
-        let nanoseconds = statistics.split_whitespace().nth(1).and_then(|field| field.parse().ok());
-        Duration::from_nanos(nanoseconds.unwrap_or(0))
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+        let waited = threads.filter_map(|thread| {
+            let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            statistics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+        });
+        waited.sum()
     }
 
     /// Ends the process and with it all that it started.
