@@ -173,31 +173,35 @@ impl Runner<'_> {
     /// Starts or resumes the run and kills it after `wait`, unless it ends before.
     fn kill_after(&self, out: &Path, wait: Duration) -> Result<Killed> {
         let mut child = self.start(out)?;
-        // What it says is not looked at, but a full pipe would stop it.
-        let drain = child
-            .stderr
-            .take()
-            .map(|mut stderr| std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink())));
+        // Read as it comes: a full pipe would stop the run.
+        let mut stderr = child.stderr.take().expect("the run's stderr is a pipe");
+        let drain = std::thread::spawn(move || {
+            let mut said = String::new();
+            // What is not UTF-8 or can't be read is lost; the exit status counts.
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            said
+        });
         let deadline = Instant::now() + wait;
-        let outcome = loop {
+        let ended = loop {
             if let Some(status) = child.try_wait().context("waiting for a run")? {
-                if !status.success() {
-                    bail!("the run in {} ended by itself with {status}", out.display());
-                }
-                break Killed::AlreadyDone;
+                break Some(status);
             }
             if Instant::now() >= deadline {
                 child.kill().context("killing a run")?;
                 child.wait().context("waiting for a killed run")?;
-                break Killed::Running;
+                break None;
             }
             std::thread::sleep(POLL);
         };
-        if let Some(drain) = drain {
-            // Only reading can fail, and the pipe ends with the child.
-            drop(drain.join());
+        let said = drain.join().unwrap_or_default();
+        match ended {
+            None => Ok(Killed::Running),
+            Some(status) if status.success() => Ok(Killed::AlreadyDone),
+            Some(status) => {
+                let last = said.lines().last().unwrap_or_default();
+                bail!("the run in {} ended by itself with {status}: {last}", out.display())
+            }
         }
-        Ok(outcome)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use skein_io::atomic::write_atomically;
 
 use super::state::RunState;
 use crate::cli::UsageError;
@@ -76,7 +77,7 @@ impl RunDir {
             let before =
                 fs::read_to_string(&config_path).with_context(|| format!("reading {}", config_path.display()))?;
             refuse_other_training(&before, config, &config_path)?;
-        } else if root.is_dir() && fs::read_dir(root).context("reading the output directory")?.next().is_some() {
+        } else if root.is_dir() && !is_hardly_begun(root)? {
             return Err(UsageError(format!(
                 "{} is not empty and holds no run (no config.toml): choose another --out",
                 root.display()
@@ -91,12 +92,15 @@ impl RunDir {
     /// # Errors
     /// When a file cannot be written.
     pub fn create(&self, config: &str, seed: u64) -> Result<()> {
-        for folder in [self.root.clone(), self.root.join("rollouts"), self.root.join("eval"), self.root.join("skipped")]
-        {
-            fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        }
+        let create =
+            |folder: &Path| fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()));
+        create(&self.root)?;
+        // First and whole: it is what makes the directory this run's.
         let path = self.root.join("config.toml");
-        fs::write(&path, config).with_context(|| format!("writing {}", path.display()))?;
+        write_atomically(&path, config.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+        for folder in ["rollouts", "eval", "skipped"] {
+            create(&self.root.join(folder))?;
+        }
         self.write_environment(seed)
     }
 
@@ -137,6 +141,19 @@ impl RunDir {
         let path = self.root.join("environment.json");
         fs::write(&path, format!("{environment:#}\n")).with_context(|| format!("writing {}", path.display()))
     }
+}
+
+/// Whether a directory holds nothing but what a run that was killed while it began leaves: its config, half-written.
+fn is_hardly_begun(root: &Path) -> Result<bool> {
+    let entries = fs::read_dir(root).with_context(|| format!("reading {}", root.display()))?;
+    for entry in entries {
+        let name = entry.with_context(|| format!("reading {}", root.display()))?.file_name();
+        let name = name.to_string_lossy();
+        if !(name.starts_with(".config.toml.") && name.ends_with(".tmp")) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn refuse_other_training(before: &str, now: &str, path: &Path) -> Result<()> {
@@ -212,5 +229,13 @@ mod tests {
         let refused = open(folder.path(), "seed = 1\n", &Resume::Auto).unwrap_err();
         assert!(refused.to_string().contains("not empty"), "{refused}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_run_killed_while_it_began_begins_again() {
+        let begun = tempfile::tempdir().unwrap();
+        fs::write(begun.path().join(".config.toml.77.tmp"), "seed").unwrap();
+        open(begun.path(), "seed = 1\n", &Resume::Auto).unwrap();
+        assert_eq!(fs::read_to_string(begun.path().join("config.toml")).unwrap(), "seed = 1\n");
     }
 }

@@ -379,7 +379,11 @@ mod tests {
         let checks = r#"{"type":"ifeval","instruction_id_list":["startend:quotation"],"kwargs":[{}]}"#;
         assert_eq!(check(Domain::InstructionFollowing, checks), Ok(()), "checks are no answer to themselves");
         assert_eq!(check(Domain::Logic, r#"{"type":"arc_grid","grid":[[1]]}"#), Ok(()));
-        for (domain, answer) in [(Domain::InstructionFollowing, "Be brief."), (Domain::Logic, r#"{"grid":[]}"#)] {
+        let rubric = check(Domain::InstructionFollowing, "Be brief.").unwrap_err();
+        assert!(rubric.contains("needs a judge"), "a plain text is a rubric: {rubric}");
+        let typed = r#"{"type":"wtq","target":["Oslo","Rome"],"canon":["Oslo","Rome"]}"#;
+        assert_eq!(check(Domain::InformationExtraction, typed), Ok(()));
+        for (domain, answer) in [(Domain::InstructionFollowing, r#"{"type":"x"}"#), (Domain::Logic, r#"{"grid":[]}"#)] {
             let error = check(domain, answer).unwrap_err();
             assert!(error.starts_with(&format!("task `t`, step 1: the gold answer of a {domain} step")), "{error}");
         }
