@@ -16,6 +16,7 @@ use skein_io::api::ApiModel;
 use skein_io::command_scorer::{CommandScorer, ScoreRequest};
 use skein_sandbox::{Limits, Policy, Protection, Sandbox};
 
+use super::code_runs::{CodeRuns, Counted};
 use super::local_chat::LocalChat;
 use crate::cli::UsageError;
 
@@ -45,9 +46,17 @@ impl GraderNeeds {
 /// # Errors
 /// When one can't be started.
 pub fn build_graders(config: &RewardConfig, needs: GraderNeeds) -> Result<Graders> {
+    counted_graders(config, needs, Arc::default())
+}
+
+/// The same, with the runs of programs counted in `runs`.
+///
+/// # Errors
+/// As [`build_graders`].
+pub fn counted_graders(config: &RewardConfig, needs: GraderNeeds, runs: Arc<CodeRuns>) -> Result<Graders> {
     let mut graders = Graders { time_limit: Duration::from_secs_f64(config.grader_secs), ..Graders::default() };
     if needs.code {
-        graders.code = Some(Arc::new(start_sandbox(&config.sandbox)?));
+        graders.code = Some(Arc::new(Counted { runner: start_sandbox(&config.sandbox)?, runs }));
     }
     if let Some(judge) = config.judge.as_ref().filter(|_| needs.judge) {
         graders.judge = Some(build_judge(judge)?);
@@ -63,7 +72,7 @@ pub fn build_graders(config: &RewardConfig, needs: GraderNeeds) -> Result<Grader
 ///
 /// # Errors
 /// When the worker, the interpreter or a protection is missing.
-pub fn start_sandbox(config: &SandboxConfig) -> Result<Sandbox> {
+fn start_sandbox(config: &SandboxConfig) -> Result<Sandbox> {
     let protection = |name: &String| {
         let all = [Protection::Landlock, Protection::Namespaces, Protection::ThreadLimit];
         all.into_iter().find(|known| known.to_string().eq_ignore_ascii_case(name)).ok_or_else(|| {

@@ -4,6 +4,7 @@
 //! trainer and rewards do not know of each other.
 
 mod advantages;
+mod code_runs;
 pub mod data;
 mod embedder;
 pub mod entropy;
@@ -29,10 +30,12 @@ use std::path::Path;
 use anyhow::Result;
 use skein_core::config::{Config, Stage};
 
+pub use code_runs::CodeRuns;
 pub use embedder::Embedder;
-pub use graders::{GraderNeeds, build_graders, start_sandbox};
+pub use graders::{GraderNeeds, build_graders};
 pub use interrupt::{EXIT_INTERRUPTED, Interrupt};
 pub use loaded::LoadedModel;
+pub use local_chat::LocalChat;
 pub use progress::{Progress, clock};
 pub use run_dir::Resume;
 pub use session::Session;

@@ -90,7 +90,8 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             total: started.elapsed(),
         };
         progress.update(state.stage_step, &step.summary());
-        let metrics = step.metrics();
+        let mut metrics = step.metrics();
+        metrics.extend(session.code_runs.take());
         session.metrics.write(state.step, &metrics)?;
         watch.look(&metrics).iter().for_each(|warning| tracing::warn!(step = state.step, "{warning}"));
         session.dump_rollouts(state, &prompts.tasks, &batch.rounds)?;

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -21,9 +22,10 @@ use skein_io::metrics::{MetricsOptions, MetricsWriter};
 use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
+use super::code_runs::CodeRuns;
 use super::data::{PromptEncoder, domains_of, load_tasks};
 use super::embedder::Embedder;
-use super::graders::{GraderNeeds, build_graders};
+use super::graders::{GraderNeeds, counted_graders};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
@@ -53,6 +55,8 @@ pub struct Session {
     pub template: Option<ChatTemplate>,
     /// Scores responses.
     pub rewards: RewardContext,
+    /// What became of the programs among them.
+    pub code_runs: Arc<CodeRuns>,
     /// Step metrics.
     pub metrics: MetricsWriter,
     /// The run's directory.
@@ -84,7 +88,8 @@ impl Session {
         let tasks = stage_tasks(&config)?;
         let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, tasks)| tasks);
         let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
-        let graders = build_graders(&config.reward, needs)?;
+        let code_runs: Arc<CodeRuns> = Arc::default();
+        let graders = counted_graders(&config.reward, needs, code_runs.clone())?;
         let rewards = reward_context(&config)?.with_graders(graders);
         check_tasks(&tasks, &rewards)?;
         let run = RunDir::check(out, &config.to_toml(), resume)?;
@@ -114,6 +119,7 @@ impl Session {
         let session = Self {
             template,
             rewards,
+            code_runs,
             model: Rc::from(start.pretrained.model),
             config_json: start.pretrained.config_json,
             assets: start.assets,

@@ -301,3 +301,61 @@ fn checkpoints_are_listed_verified_exported_and_pruned() {
     assert_eq!(stdout(&["ckpt", "ls", run, "--json"]).lines().count(), 1);
     assert_refused(&["ckpt", "ls", "no/such/run"], 2, "no such directory");
 }
+
+/// A scorer of the user's whose score depends on the answer alone and whose time does not.
+const SCORER: &str = r#"
+import hashlib, json, random, sys, time
+mode, seed = sys.argv[1], sys.argv[2]
+random.seed(seed)
+for line in sys.stdin:
+    request = json.loads(line)
+    if mode == "silent":
+        continue
+    time.sleep(random.random() * float(mode))
+    digest = hashlib.sha256(request["answer"].encode()).digest()
+    print(json.dumps({"id": request["id"], "score": digest[0] / 255}), flush=True)
+"#;
+
+impl Bench {
+    /// Settings that put [`SCORER`] in the place of every domain's scorer.
+    fn scorer(&self, mode: &str, seed: &str) -> Vec<String> {
+        let script = self.out("scorer.py");
+        fs::write(&script, SCORER).unwrap();
+        let scorer = |domain: &str| {
+            format!("reward.scorers.{domain}={{command=[\"python3\",{script:?},\"{mode}\",\"{seed}\"]}}")
+        };
+        let settings = ["math", "science", "information_extraction"].map(scorer);
+        settings.into_iter().flat_map(|setting| ["--set".to_owned(), setting]).collect()
+    }
+}
+
+/// Lenient counts, so that answers of a model that has learnt next to nothing are scored at all.
+const SCORED: [&str; 6] =
+    ["--set", "reward.step_count=\"lenient\"", "--set", "sft.max_steps=60", "--set", "rl.sampling.max_new_tokens=60"];
+
+#[test]
+fn when_a_reward_comes_decides_nothing() {
+    let bench = Bench::new();
+    let runs = [("0.0", "1"), ("0.05", "2")].map(|(mode, seed)| {
+        let out = bench.out(&format!("run-{seed}"));
+        let scorer = bench.scorer(mode, seed);
+        let more: Vec<&str> = SCORED.into_iter().chain(scorer.iter().map(String::as_str)).collect();
+        bench.train(&out, &more);
+        weights(&out, 64)
+    });
+    assert!(runs[0] == runs[1], "weights depend on how long graders take");
+}
+
+#[test]
+fn graders_that_hang_are_errors_and_too_many_end_the_run() {
+    let bench = Bench::new();
+    let scorer = bench.scorer("silent", "1");
+    let limits = ["--set", "reward.grader_secs=0.3", "--set", "stages=[\"sft\",\"rl\"]"];
+    let more: Vec<&str> = SCORED.into_iter().chain(limits).chain(scorer.iter().map(String::as_str)).collect();
+    bench.refused(&bench.out("strict"), &more, 1, "responses could not be graded");
+    let out = bench.out("tolerant");
+    bench.train(&out, &[&more[..], &["--set", "reward.max_error_rate=1.0"]].concat());
+    let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    let errors = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["reward/errors"].as_f64();
+    assert!(metrics.lines().filter_map(errors).any(|errors| errors > 0.0), "{metrics}");
+}
