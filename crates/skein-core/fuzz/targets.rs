@@ -3,6 +3,8 @@
 //! A new parser of untrusted text gets one entry in [`ALL`]. A target panics when its parser breaks a promise that
 //! holds for every input; it never checks what a particular input is worth, which is what the unit tests are for.
 
+mod programs;
+
 use std::path::Path;
 
 use serde::Deserialize;
@@ -35,6 +37,15 @@ pub const ALL: &[Target] = &[
     Target { name: "math_numbers", grammar: &MATH, num_texts: 2, run: math_numbers },
     Target { name: "science", grammar: &SCIENCE, num_texts: 2, run: science },
     Target { name: "information_extraction", grammar: &VALUES, num_texts: 2, run: information_extraction },
+    Target { name: "logic", grammar: &programs::LOGIC, num_texts: 2, run: programs::logic },
+    Target { name: "planning", grammar: &programs::PLANNING, num_texts: 3, run: programs::planning },
+    Target {
+        name: "instruction_following",
+        grammar: &programs::INSTRUCTION,
+        num_texts: 2,
+        run: programs::instruction_following,
+    },
+    Target { name: "coding", grammar: &programs::CODING, num_texts: 2, run: programs::coding },
     Target { name: "jsonl_tasks", grammar: &TASKS, num_texts: 1, run: jsonl_tasks },
     Target { name: "jsonl_cases", grammar: &CASES, num_texts: 1, run: jsonl_cases },
     Target { name: "jsonl_responses", grammar: &RESPONSES, num_texts: 1, run: jsonl_responses },
