@@ -3,9 +3,10 @@
 use num_traits::ToPrimitive;
 
 use super::expr::{Constant, Expr, Function, Relation};
-use super::matrices::{determinant, num_parts, product_of, sum_of};
+use super::matrices::{PART_STEPS, determinant, product_of, sum_of};
 use super::parser::Parser;
 use super::polynomial;
+use super::work::Work;
 
 /// Sums and products over a range are written out up to this many parts of formulas.
 const MAX_RANGE_PARTS: usize = 5_000;
@@ -72,7 +73,7 @@ impl Parser<'_> {
                 let call = Expr::Call(function.clone(), self.arguments()?);
                 match &call {
                     Expr::Call(Function::Gcd | Function::Lcm, arguments) if call.has_symbol() => {
-                        polynomial::common(&function, arguments).unwrap_or(call)
+                        polynomial::common(&function, arguments, self.work).unwrap_or(call)
                     }
                     _ => call,
                 }
@@ -120,7 +121,7 @@ impl Parser<'_> {
         {
             factors.push(self.factor()?);
         }
-        Some(product_of(factors, &self.work))
+        Some(product_of(factors, self.work))
     }
 
     fn arguments(&mut self) -> Option<Vec<Expr>> {
@@ -152,8 +153,8 @@ impl Parser<'_> {
         }
         let body = self.product()?;
         let (lower, upper) = (lower?, upper?);
-        if let Some(terms) = written_out(&lower, &upper, &body) {
-            return Some(if name == "sum" { sum_of(terms) } else { product_of(terms, &self.work) });
+        if let Some(terms) = written_out(&lower, &upper, &body, self.work) {
+            return Some(if name == "sum" { sum_of(terms) } else { product_of(terms, self.work) });
         }
         Some(Expr::Call(Function::Opaque(name.to_owned()), vec![lower, upper, body]))
     }
@@ -183,7 +184,7 @@ impl Parser<'_> {
         if !rectangular || rows.is_empty() {
             return None;
         }
-        if environment == "vmatrix" { determinant(&rows) } else { Some(Expr::Matrix(rows)) }
+        if environment == "vmatrix" { determinant(&rows, self.work) } else { Some(Expr::Matrix(rows)) }
     }
 }
 
@@ -193,7 +194,7 @@ fn inverse_of(name: &str) -> Option<&'static str> {
 }
 
 /// The terms of `\sum_{k=1}^{4}` and the like; none where the ends are no integers, or too far apart.
-fn written_out(lower: &Expr, upper: &Expr, body: &Expr) -> Option<Vec<Expr>> {
+fn written_out(lower: &Expr, upper: &Expr, body: &Expr, work: &Work) -> Option<Vec<Expr>> {
     let Expr::Relation { operands, operators } = lower else { return None };
     let ([index @ (Expr::Symbol(_) | Expr::Constant(Constant::I)), first], [Relation::Equal]) =
         (operands.as_slice(), operators.as_slice())
@@ -202,7 +203,9 @@ fn written_out(lower: &Expr, upper: &Expr, body: &Expr) -> Option<Vec<Expr>> {
     };
     let (first, last) = (integer(first)?, integer(upper)?);
     let count = usize::try_from(last.checked_sub(first)?.checked_add(1)?).ok()?;
-    let is_small = count > 0 && count.checked_mul(num_parts(body))? <= MAX_RANGE_PARTS;
+    let parts = count.checked_mul(body.num_parts())?;
+    let is_small = count > 0 && parts <= MAX_RANGE_PARTS;
+    work.spend(if is_small { PART_STEPS * count as u64 * body.weight() } else { 0 })?;
     is_small.then(|| (first..=last).map(|value| body.with(index, &Expr::integer(value))).collect())
 }
 

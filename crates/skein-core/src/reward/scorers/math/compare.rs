@@ -9,7 +9,7 @@ use num_rational::BigRational;
 use super::Rules;
 use super::evaluate::{Point, exact, float, to_float};
 use super::expr::{Expr, Function, Relation};
-use super::matrices::num_parts;
+use super::rational::{bits, is_same, pay_product, rounded, words};
 use super::work::Work;
 use super::{polynomial, precise, sets};
 
@@ -27,45 +27,46 @@ const FLOAT_TOLERANCE: f64 = 1e-11;
 const SMALL: f64 = 1e-3;
 const SMALL_TOLERANCE: f64 = 1e-6;
 
-/// Steps of comparing one part of a formula by its form.
+/// Steps of one comparison, and of each part of a formula it compares by its form.
+const COMPARISON_STEPS: u64 = 500;
 const PART_STEPS: u64 = 100;
+
+/// Steps of comparing a number with an end point of a set.
+const PROBE_STEPS: u64 = 10;
 
 /// Collections larger than this are not compared.
 const MAX_ITEMS: usize = 200;
 
-/// Whether a prediction denotes what the gold answer does. The two are not interchangeable: a gold formula decides
-/// what form is asked for.
-pub fn equal(gold: &Expr, pred: &Expr, rules: Rules) -> bool {
-    equal_under(gold, pred, &Judge::new(rules))
+/// Whether a prediction denotes what the gold answer does; false once the work is spent. The two are not
+/// interchangeable: a gold formula decides what form is asked for.
+pub fn equal(gold: &Expr, pred: &Expr, rules: Rules, work: &Work) -> bool {
+    // Whatever was decided after the last step was decided without the better means.
+    equal_under(gold, pred, &Judge { rules, work }) && !work.is_spent()
 }
 
 /// A comparison under way: its rules, and the work it may still do.
-pub struct Judge {
+pub struct Judge<'w> {
     rules: Rules,
-    work: Work,
+    work: &'w Work,
 }
 
-impl Judge {
-    /// A comparison that begins.
-    pub fn new(rules: Rules) -> Self {
-        Self { rules, work: Work::new() }
-    }
-
+impl Judge<'_> {
     fn point(&self, index: u64) -> Point<'_> {
-        Point { index, work: &self.work }
+        Point { index, work: self.work }
     }
 
-    /// Steps taken so far.
-    #[cfg(test)]
-    pub fn spent(&self) -> u64 {
-        self.work.spent()
+    /// Pays for looking a number up among so many.
+    pub fn pay_probe(&self, num_ends: usize) -> Option<()> {
+        self.work.spend(PROBE_STEPS * num_ends as u64)
     }
 }
 
-/// [`equal`], within a comparison; false once its work is done up.
-pub fn equal_under(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
-    let steps = PART_STEPS * (num_parts(gold) + num_parts(pred)) as u64;
-    if judge.work.spend(steps).is_none() {
+/// [`equal`], within a comparison.
+fn equal_under(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
+    if let (Expr::Number { value: g, decimal: false }, Expr::Number { value: p, decimal: false }) = (gold, pred) {
+        return judge.work.spend(words(bits(g).min(bits(p)))).is_some() && is_same(g, p);
+    }
+    if judge.work.spend(COMPARISON_STEPS + PART_STEPS * (gold.weight() + pred.weight())).is_none() {
         return false;
     }
     let (gold, pred) = (&*without_rounding(gold), &*without_rounding(pred));
@@ -357,19 +358,19 @@ fn same_formula(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
     if same_shape(gold, pred) {
         return true;
     }
-    if base_numeral_matches(gold, pred) {
+    if base_numeral_matches(gold, pred, judge.work) {
         return true;
     }
     if !gold.has_symbol() && !pred.has_symbol() {
         return same_constant(gold, pred, judge);
     }
-    if let Some(same) = polynomial::same(gold, pred) {
+    if let Some(same) = polynomial::same(gold, pred, judge.work) {
         return same;
     }
     let mut points = 0;
     for point in (0..POINTS).map(|index| judge.point(index)) {
         if let (Some(g), Some(p)) = (exact(gold, point), exact(pred, point)) {
-            if g != p {
+            if !is_same(&g, &p) {
                 return false;
             }
             points += 1;
@@ -386,11 +387,11 @@ fn same_formula(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
 }
 
 /// `204_5` is answered by `204` too: the base is in the question.
-fn base_numeral_matches(gold: &Expr, pred: &Expr) -> bool {
+fn base_numeral_matches(gold: &Expr, pred: &Expr, work: &Work) -> bool {
     match (gold, pred) {
-        (Expr::Symbol(name), Expr::Number { value, .. }) => {
-            name.split_once("_{").is_some_and(|(digits, _)| digits == value.to_string())
-        }
+        (Expr::Symbol(name), Expr::Number { value, .. }) => name.split_once("_{").is_some_and(|(digits, _)| {
+            pay_product(bits(value), bits(value), work).is_some() && digits == value.to_string()
+        }),
         _ => false,
     }
 }
@@ -399,8 +400,10 @@ fn same_constant(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
     let point = judge.point(0);
     let has_decimal = gold.has_decimal() || pred.has_decimal();
     match (exact(gold, point), exact(pred, point)) {
-        (Some(g), Some(p)) if !has_decimal => g == p,
-        (Some(g), Some(p)) => g == p || ((!g.is_integer() || gold.has_decimal()) && same_rounded(&g, &p, judge)),
+        (Some(g), Some(p)) if !has_decimal => is_same(&g, &p),
+        (Some(g), Some(p)) => {
+            is_same(&g, &p) || ((!g.is_integer() || gold.has_decimal()) && same_rounded(&g, &p, judge))
+        }
         _ => {
             let (Some(g), Some(p)) = (float(gold, point), float(pred, point)) else { return false };
             if has_decimal && g.im == 0.0 && p.im == 0.0 {
@@ -415,8 +418,11 @@ fn same_constant(gold: &Expr, pred: &Expr, judge: &Judge) -> bool {
 
 /// Whether two numbers agree when both are rounded, and, if both are small, also relatively.
 fn same_rounded(a: &BigRational, b: &BigRational, judge: &Judge) -> bool {
-    let scale = BigRational::from_integer(BigInt::from(10).pow(judge.rules.decimals));
-    if (a * &scale).round() != (b * &scale).round() {
+    let scale = BigInt::from(10).pow(judge.rules.decimals);
+    let [Some(a_rounded), Some(b_rounded)] = [a, b].map(|value| rounded(value, &scale, judge.work)) else {
+        return false;
+    };
+    if a_rounded != b_rounded {
         return false;
     }
     let (a, b) = (to_float(a), to_float(b));

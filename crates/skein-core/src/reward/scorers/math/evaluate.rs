@@ -3,24 +3,24 @@
 //! A formula with variables is evaluated at a [`Point`]. Two formulas are the same when they agree at enough random
 //! points; over the rationals that test is exact up to a vanishing chance.
 
+use std::cmp::Ordering;
+
 use num_bigint::BigInt;
 use num_complex::Complex64;
 use num_integer::Integer;
-use num_rational::BigRational;
+use num_rational::{BigRational, Ratio};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::expr::{Constant, Expr, Function};
+use super::rational::{self, MAX_BITS, bits, bounded, is_same, words};
 use super::work::Work;
-
-/// Exact numbers grow no larger than this, numerator and denominator together.
-const MAX_BITS: u64 = 40_000;
 
 /// Largest argument of an exact factorial and largest lower argument of an exact binomial coefficient.
 const MAX_FACTORIAL: u32 = 2500;
 
-/// Steps of visiting a node of a formula, and of an exact factorial or binomial coefficient.
-const NODE_STEPS: u64 = 20;
-const FACTORIAL_STEPS: u64 = 1_000_000;
+/// Steps of visiting a node of a formula, and of each factor of a factorial.
+const NODE_STEPS: u64 = 100;
+const FACTOR_STEPS: u64 = 200;
 
 /// Values for variables: a number per name, derived from the name and the point's index.
 #[derive(Debug, Clone, Copy)]
@@ -43,137 +43,139 @@ impl Point<'_> {
         hash ^= hash >> 33;
         let sign = if hash & 1 == 0 { 1 } else { -1 };
         let numerator = 3000 + (hash >> 8) % 27_000;
-        BigRational::new(BigInt::from(numerator) * sign, BigInt::from(10_007))
+        let (numerator, denominator) = Ratio::new(numerator as i64 * sign, 10_007).into_raw();
+        BigRational::new_raw(numerator.into(), denominator.into())
     }
-}
 
-fn bits(value: &BigRational) -> u64 {
-    value.numer().bits() + value.denom().bits()
-}
-
-fn bounded(value: BigRational, point: Point) -> Option<BigRational> {
-    point.work.spend_on_bits(bits(&value))?;
-    (bits(&value) <= MAX_BITS).then_some(value)
+    /// A value for a function that is compared by its name and arguments.
+    fn value_of(self, call: &Expr) -> Option<BigRational> {
+        self.work.spend(NODE_STEPS * call.weight())?;
+        Some(self.value(&call.canonical()))
+    }
 }
 
 /// The exact value at a point; none where it isn't rational, isn't defined or is too large.
 pub fn exact(expr: &Expr, point: Point) -> Option<BigRational> {
     point.work.spend(NODE_STEPS)?;
     match expr {
-        Expr::Number { value, .. } => Some(value.clone()),
-        Expr::Percent(inner) => Some(exact(inner, point)? / BigInt::from(100)),
-        Expr::Symbol(name) | Expr::Word(name) => Some(point.value(name)),
-        Expr::Sum(items) => {
-            items.iter().try_fold(BigRational::zero(), |sum, item| bounded(sum + exact(item, point)?, point))
+        Expr::Number { value, .. } => {
+            point.work.spend(words(bits(value)))?;
+            Some(value.clone())
         }
-        Expr::Product(items) => {
-            items.iter().try_fold(BigRational::one(), |product, item| bounded(product * exact(item, point)?, point))
+        Expr::Percent(inner) => {
+            let hundredth = BigRational::new_raw(1.into(), 100.into());
+            rational::product([exact(inner, point), Some(hundredth)], point.work)
         }
-        Expr::Power(base, exponent) => bounded(exact_power(&exact(base, point)?, &exact(exponent, point)?)?, point),
-        Expr::Call(Function::Opaque(_), _) => Some(point.value(&expr.canonical())),
+        Expr::Symbol(name) | Expr::Word(name) => {
+            point.work.spend(name.len() as u64)?;
+            Some(point.value(name))
+        }
+        Expr::Sum(items) => rational::sum(items.iter().map(|item| exact(item, point)), point.work),
+        Expr::Product(items) => rational::product(items.iter().map(|item| exact(item, point)), point.work),
+        Expr::Power(base, exponent) => {
+            exact_power(&exact(base, point)?, &exact(exponent, point)?, point.work).and_then(bounded)
+        }
+        Expr::Call(Function::Opaque(_), _) => point.value_of(expr),
         Expr::Call(function, arguments) => {
             let arguments = arguments.iter().map(|argument| exact(argument, point)).collect::<Option<Vec<_>>>()?;
-            if matches!(function, Function::Factorial | Function::Binomial) {
-                point.work.spend(FACTORIAL_STEPS)?;
-            }
-            bounded(exact_call(function, &arguments)?, point)
+            exact_call(function, arguments, point.work).and_then(bounded)
         }
         _ => None,
     }
 }
 
-fn exact_power(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
+fn exact_power(base: &BigRational, exponent: &BigRational, work: &Work) -> Option<BigRational> {
     if base.is_zero() {
         return exponent.is_positive().then(BigRational::zero);
     }
     if !exponent.is_integer() {
-        return exact_root(base, exponent);
+        return exact_root(base, exponent, work);
     }
-    let exponent = exponent.to_integer().to_i32()?;
-    if bits(base).saturating_mul(exponent.unsigned_abs().into()) > MAX_BITS && !base.abs().is_one() {
-        return None;
-    }
-    let power = |value: &BigInt| value.pow(exponent.unsigned_abs());
-    Some(match (base.abs().is_one(), exponent >= 0) {
-        (true, _) if exponent % 2 == 0 => BigRational::one(),
-        (true, _) => base.clone(),
-        // Powers of a reduced fraction are reduced.
-        (false, true) => BigRational::new_raw(power(base.numer()), power(base.denom())),
-        (false, false) => BigRational::new_raw(power(base.numer()), power(base.denom())).recip(),
-    })
+    rational::power(base, exponent.numer().to_i32()?, work)
 }
 
 /// A rational root, where the base is a perfect power.
-fn exact_root(base: &BigRational, exponent: &BigRational) -> Option<BigRational> {
+fn exact_root(base: &BigRational, exponent: &BigRational, work: &Work) -> Option<BigRational> {
     let degree = exponent.denom().to_u32().filter(|degree| *degree <= 64)?;
     if base.is_negative() {
         return None;
     }
-    let root = |value: &BigInt| {
-        let root = value.nth_root(degree);
-        (root.pow(degree) == *value).then_some(root)
-    };
-    let root = BigRational::new(root(base.numer())?, root(base.denom())?);
-    exact_power(&root, &BigRational::from_integer(exponent.numer().clone()))
+    rational::power(&rational::root(base, degree, work)?, exponent.numer().to_i32()?, work)
 }
 
-fn exact_call(function: &Function, arguments: &[BigRational]) -> Option<BigRational> {
-    let integers = || -> Option<Vec<BigInt>> {
-        arguments.iter().map(|argument| argument.is_integer().then(|| argument.to_integer())).collect()
-    };
+fn exact_call(function: &Function, arguments: Vec<BigRational>, work: &Work) -> Option<BigRational> {
     let first = arguments.first()?;
     Some(match function {
         Function::Abs => first.abs(),
-        Function::Floor => first.floor(),
-        Function::Ceil => first.ceil(),
-        Function::Max => arguments.iter().max()?.clone(),
-        Function::Min => arguments.iter().min()?.clone(),
-        Function::Gcd => BigRational::from_integer(integers()?.iter().fold(BigInt::zero(), |a, b| a.gcd(b))),
-        Function::Lcm => {
-            let lcm = integers()?.iter().try_fold(BigInt::one(), |a, b| {
-                let lcm = if a.is_zero() || b.is_zero() { BigInt::zero() } else { a.lcm(b) };
-                (lcm.bits() <= MAX_BITS).then_some(lcm)
-            })?;
-            BigRational::from_integer(lcm)
+        Function::Floor | Function::Ceil => {
+            rational::pay_product(first.numer().bits(), first.denom().bits(), work)?;
+            if *function == Function::Floor { first.floor() } else { first.ceil() }
         }
-        Function::Modulo => {
-            let divisor = arguments.get(1)?;
-            if divisor.is_zero() {
-                return None;
-            }
-            first - divisor * (first / divisor).floor()
+        Function::Max => extreme(arguments, Ordering::Greater, work)?,
+        Function::Min => extreme(arguments, Ordering::Less, work)?,
+        Function::Modulo => rational::modulo(first, arguments.get(1)?, work)?,
+        Function::Log => exact_log(first, arguments.get(1)?, work)?,
+        Function::Gcd | Function::Lcm | Function::Factorial | Function::Binomial => {
+            let integers = arguments.iter().map(|value| value.is_integer().then(|| value.numer()));
+            BigRational::from_integer(integer_call(function, &integers.collect::<Option<Vec<_>>>()?, work)?)
         }
-        Function::Factorial => {
-            let n = integers()?[0].to_u32().filter(|n| *n <= MAX_FACTORIAL)?;
-            BigRational::from_integer((1..=n).map(BigInt::from).product())
-        }
-        Function::Binomial => {
-            let [n, k] = <[BigInt; 2]>::try_from(integers()?).ok()?;
-            let k = if k.is_negative() || n < k { return None } else { k.clone().min(&n - &k) };
-            let k = k.to_u32().filter(|k| *k <= MAX_FACTORIAL)?;
-            let mut value = BigInt::one();
-            for i in 0..k {
-                value = value * (&n - i) / (i + 1);
-                if value.bits() > MAX_BITS {
-                    return None;
-                }
-            }
-            BigRational::from_integer(value)
-        }
-        Function::Log => exact_log(first, arguments.get(1)?)?,
         Function::Elementary(_) | Function::Opaque(_) => return None,
     })
 }
 
+/// The largest or the smallest of some numbers.
+fn extreme(numbers: Vec<BigRational>, wanted: Ordering, work: &Work) -> Option<BigRational> {
+    let mut numbers = numbers.into_iter();
+    let first = numbers.next()?;
+    numbers.try_fold(first, |found, number| {
+        Some(if rational::order(&number, &found, work)? == wanted { number } else { found })
+    })
+}
+
+fn integer_call(function: &Function, arguments: &[&BigInt], work: &Work) -> Option<BigInt> {
+    let gcd = |a: BigInt, b: &BigInt| rational::gcd(&a, b, work);
+    match function {
+        Function::Gcd => arguments.iter().try_fold(BigInt::zero(), |a, b| gcd(a, b)),
+        Function::Lcm => arguments.iter().try_fold(BigInt::one(), |a, b| {
+            if a.is_zero() || b.is_zero() {
+                return Some(BigInt::zero());
+            }
+            let shared = gcd(a.clone(), b)?;
+            rational::pay_product(a.bits(), b.bits(), work)?;
+            let lcm = (a / shared * *b).abs();
+            (lcm.bits() <= MAX_BITS).then_some(lcm)
+        }),
+        Function::Factorial => {
+            let n = arguments.first()?.to_u32().filter(|n| *n <= MAX_FACTORIAL)?;
+            work.spend(FACTOR_STEPS * u64::from(n))?;
+            Some((1..=n).map(BigInt::from).product())
+        }
+        Function::Binomial => {
+            let [n, k] = *<&[&BigInt; 2]>::try_from(arguments).ok()?;
+            let k = if k.is_negative() || n < k { return None } else { k.clone().min(n - k) };
+            let k = k.to_u32().filter(|k| *k <= MAX_FACTORIAL)?;
+            let mut value = BigInt::one();
+            for i in 0..k {
+                rational::pay_product(value.bits(), n.bits(), work)?;
+                value = value * (n - i) / (i + 1);
+                if value.bits() > MAX_BITS {
+                    return None;
+                }
+            }
+            Some(value)
+        }
+        _ => None,
+    }
+}
+
 /// `log_base(x)` where it is an integer.
-fn exact_log(base: &BigRational, x: &BigRational) -> Option<BigRational> {
+fn exact_log(base: &BigRational, x: &BigRational, work: &Work) -> Option<BigRational> {
     if !base.is_positive() || base.is_one() || !x.is_positive() {
         return None;
     }
     let guess = to_float(x).ln() / to_float(base).ln();
-    let exponent =
-        BigRational::from_integer((guess.is_finite() && guess.abs() < 1e6).then(|| guess.round() as i64)?.into());
-    (exact_power(base, &exponent)? == *x).then_some(exponent)
+    let exponent = (guess.is_finite() && guess.abs() < 1e6).then(|| guess.round() as i32)?;
+    is_same(&rational::power(base, exponent, work)?, x).then(|| BigRational::from_integer(exponent.into()))
 }
 
 /// The nearest float, also where numerator and denominator are beyond a float's range.
@@ -191,7 +193,10 @@ fn raw_float(expr: &Expr, point: Point) -> Option<Complex64> {
     point.work.spend(NODE_STEPS)?;
     let real = |value: f64| Some(Complex64::new(value, 0.0));
     match expr {
-        Expr::Number { value, .. } => real(to_float(value)),
+        Expr::Number { value, .. } => {
+            point.work.spend(words(bits(value)))?;
+            real(to_float(value))
+        }
         Expr::Percent(inner) => Some(raw_float(inner, point)? / 100.0),
         Expr::Symbol(name) | Expr::Word(name) => real(to_float(&point.value(name))),
         Expr::Constant(constant) => match constant {
@@ -218,7 +223,7 @@ fn raw_float(expr: &Expr, point: Point) -> Option<Complex64> {
             }
             Some(power(value, raw_float(exponent, point)?))
         }
-        Expr::Call(Function::Opaque(_), _) => real(to_float(&point.value(&expr.canonical()))),
+        Expr::Call(Function::Opaque(_), _) => real(to_float(&point.value_of(expr)?)),
         Expr::Call(function, arguments) => {
             if let Some(value) = exact(expr, point) {
                 return real(to_float(&value));
@@ -278,7 +283,9 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Option<String> {
-        exact(&parse(&tokenize(text)?)?, Point { index: 0, work: &Work::new() }).map(|value| value.to_string())
+        let work = Work::new();
+        let formula = parse(&tokenize(text, &work)?, &work)?;
+        exact(&formula, Point { index: 0, work: &work }).map(|value| value.to_string())
     }
 
     #[test]
@@ -311,8 +318,9 @@ mod tests {
     #[test]
     fn floats_cover_what_is_not_rational() {
         let close = |text: &str, expected: f64| {
-            let value =
-                float(&parse(&tokenize(text).unwrap()).unwrap(), Point { index: 0, work: &Work::new() }).unwrap();
+            let work = Work::new();
+            let formula = parse(&tokenize(text, &work).unwrap(), &work).unwrap();
+            let value = float(&formula, Point { index: 0, work: &work }).unwrap();
             assert!((value - expected).norm() < 1e-12, "{text} is {value}");
         };
         close("e^{i\\pi}", -1.0);

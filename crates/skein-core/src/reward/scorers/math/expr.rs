@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use num_rational::BigRational;
 
+use super::rational::{bits, words};
+
 /// A formula or a collection of formulas.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
@@ -174,25 +176,49 @@ impl Expr {
         Self::Power(Box::new(self), Box::new(Self::integer(-1)))
     }
 
-    /// The parts it is made of.
-    pub fn children(&self) -> Vec<&Expr> {
+    /// Whether one of the parts it is made of, in order, has a property.
+    pub fn any_child<'a>(&'a self, mut property: impl FnMut(&'a Self) -> bool) -> bool {
         match self {
-            Self::Number { .. } | Self::Constant(_) | Self::Symbol(_) | Self::Word(_) | Self::Reals => Vec::new(),
-            Self::Percent(inner) => vec![inner],
-            Self::Power(a, b) | Self::PlusMinus(a, b) | Self::SetOperation(_, a, b) => vec![a, b],
+            Self::Number { .. } | Self::Constant(_) | Self::Symbol(_) | Self::Word(_) | Self::Reals => false,
+            Self::Percent(inner) => property(inner),
+            Self::Power(a, b) | Self::PlusMinus(a, b) | Self::SetOperation(_, a, b) => property(a) || property(b),
             Self::Sum(items)
             | Self::Product(items)
             | Self::Call(_, items)
             | Self::Set(items)
             | Self::Bracketed { items, .. }
-            | Self::Relation { operands: items, .. } => items.iter().collect(),
-            Self::Matrix(rows) => rows.iter().flatten().collect(),
+            | Self::Relation { operands: items, .. } => items.iter().any(property),
+            Self::Matrix(rows) => rows.iter().flatten().any(property),
         }
     }
 
     /// Whether the expression or any part of it has a property.
-    pub fn any(&self, property: &impl Fn(&Expr) -> bool) -> bool {
-        property(self) || self.children().into_iter().any(|child| child.any(property))
+    pub fn any(&self, property: &impl Fn(&Self) -> bool) -> bool {
+        property(self) || self.any_child(|child| child.any(property))
+    }
+
+    /// Nodes of a formula.
+    pub fn num_parts(&self) -> usize {
+        let mut parts = 1;
+        self.any_child(|child| {
+            parts += child.num_parts();
+            false
+        });
+        parts
+    }
+
+    /// What a formula takes to be read once: its nodes, and the machine words of its numbers and names.
+    pub fn weight(&self) -> u64 {
+        let mut weight = match self {
+            Self::Number { value, .. } => words(bits(value)),
+            Self::Symbol(name) | Self::Word(name) => words(8 * name.len() as u64),
+            _ => 1,
+        };
+        self.any_child(|child| {
+            weight += child.weight();
+            false
+        });
+        weight
     }
 
     /// The expression with `value` in place of a variable or constant.
@@ -256,7 +282,8 @@ impl Expr {
         };
         let mut text = String::new();
         let written = match self {
-            Self::Number { value, .. } => write!(text, "{value}"),
+            // Decimal digits of long numbers would take a division each.
+            Self::Number { value, .. } => write!(text, "{:#x}/{:#x}", value.numer(), value.denom()),
             Self::Percent(inner) => write!(text, "percent({})", inner.canonical()),
             Self::Constant(constant) => write!(text, "{constant:?}"),
             Self::Symbol(name) | Self::Word(name) => write!(text, "{name}"),

@@ -4,6 +4,8 @@
 //! sentence, whose last formula or number then counts. Once an answer is found, nothing inside it is searched again: a
 //! formula that can't be read is never replaced by a number that happens to occur in it.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -13,6 +15,10 @@ use super::vocabulary::is_unit;
 
 /// How far behind `answer:` the answer may begin, in bytes.
 const ANCHOR_REACH: usize = 50;
+
+/// How far behind `final answer` an `is` may stand, in characters, and the answer behind that, in bytes.
+const IS_DISTANCE: usize = 100;
+const IS_REACH: usize = 2;
 
 /// Boxes this close, in bytes, make one answer; further apart only where a connective stands between them.
 const BOX_GAP: usize = 10;
@@ -53,14 +59,15 @@ fn boxed(text: &str) -> Option<String> {
     static CONNECTIVE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\b(?:and|or)\b|[,;]").expect("the pattern is a constant"));
     let mut boxes: Vec<(Range<usize>, &str)> = Vec::new();
+    let closing = OnceCell::new();
     for found in BOX.find_iter(text) {
         if boxes.last().is_some_and(|(span, _)| found.start() < span.end) {
             continue;
         }
         let rest = &text[found.end()..];
         let (content, length) = match rest.strip_prefix('{') {
-            Some(inner) => match closing_brace(inner) {
-                Some(length) => (&inner[..length], length + 2),
+            Some(inner) => match closing.get_or_init(|| closing_braces(text)).get(&found.end()) {
+                Some(end) => (&text[found.end() + 1..*end], end + 1 - found.end()),
                 None => {
                     let length = inner.find('$').unwrap_or(inner.len());
                     (&inner[..length], length + 1)
@@ -88,18 +95,18 @@ fn boxed(text: &str) -> Option<String> {
     Some(contents.join(","))
 }
 
-/// The position of the brace that closes what stands before `inner`.
-fn closing_brace(inner: &str) -> Option<usize> {
-    let mut depth = 0usize;
-    for (at, byte) in inner.bytes().enumerate() {
+/// Where each opening brace of a text is closed; those that are not are left out.
+fn closing_braces(text: &str) -> HashMap<usize, usize> {
+    let mut open = Vec::new();
+    let mut closing = HashMap::new();
+    for (at, byte) in text.bytes().enumerate() {
         match byte {
-            b'{' => depth += 1,
-            b'}' if depth == 0 => return Some(at),
-            b'}' => depth -= 1,
+            b'{' => open.push(at),
+            b'}' => closing.extend(open.pop().map(|start| (start, at))),
             _ => {}
         }
     }
-    None
+    closing
 }
 
 struct Formula {
@@ -111,25 +118,20 @@ struct Formula {
 
 /// All formulas of a text, in order; a percent sign or word behind one belongs to it.
 fn formulas(text: &str) -> Vec<Formula> {
-    static FORMULA: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?s)\$\$(?P<a>.+?)\$\$|\\\[(?P<b>.+?)\\\]|\\\((?P<c>[^\n]+?)\\\)|\$(?P<d>[^$\n]+?)\$",
-            r"|(?P<e>\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\})",
-        ))
-        .expect("the pattern is a constant")
-    });
     static PERCENT: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?i)^\s*(?:\\?%|percent(?:age)?\b|pct\b)").expect("the pattern is a constant"));
     let mut found = Vec::new();
-    let mut last = 0;
-    for captures in FORMULA.captures_iter(text) {
-        let whole = captures.get(0).expect("group 0 is the match");
-        numbers(text, last..whole.start(), &mut found);
-        let content = ["a", "b", "c", "d", "e"].iter().find_map(|group| captures.name(group));
-        let content = content.expect("one group is in every match").as_str().trim();
-        let delimited = captures.name("e").is_none();
-        found.push(Formula { span: whole.range(), content: content.to_owned(), delimited });
-        last = whole.end();
+    let mut delimiters = Delimiters::new(text);
+    let (mut last, mut at) = (0, 0);
+    while let Some(ahead) = text[at..].find(['$', '\\']) {
+        let start = at + ahead;
+        let Some(formula) = delimiters.formula(start) else {
+            at = start + 1;
+            continue;
+        };
+        numbers(text, last..start, &mut found);
+        (last, at) = (formula.span.end, formula.span.end);
+        found.push(formula);
     }
     numbers(text, last..text.len(), &mut found);
     for formula in &mut found {
@@ -141,6 +143,81 @@ fn formulas(text: &str) -> Vec<Formula> {
         }
     }
     found
+}
+
+/// What may close a formula, each searched for once however many formulas it might close.
+struct Delimiters<'t> {
+    text: &'t str,
+    dollars: Next<'t>,
+    bracket: Next<'t>,
+    parenthesis: Next<'t>,
+    dollar: Next<'t>,
+    newline: Next<'t>,
+}
+
+impl<'t> Delimiters<'t> {
+    fn new(text: &'t str) -> Self {
+        let [dollars, bracket, parenthesis, dollar, newline] =
+            ["$$", "\\]", "\\)", "$", "\n"].map(|pattern| Next { text, pattern, found: Some(0), from: 0 });
+        Self { text, dollars, bracket, parenthesis, dollar, newline }
+    }
+
+    /// The formula that begins at a dollar sign or backslash, which come in order: `$$…$$`, `\[…\]`, and on one line
+    /// `\(…\)`, `$…$` or a bare fraction. None of them is empty.
+    fn formula(&mut self, start: usize) -> Option<Formula> {
+        static FRACTION: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new(r"^\\[dt]?frac\s*\{[^{}]*\}\s*\{[^{}]*\}").expect("the pattern is a constant"));
+        let rest = &self.text[start..];
+        let opening = rest.get(..2).unwrap_or("$");
+        let inner = start + 2;
+        // Behind the first character of what is inside.
+        let behind = self.text.get(inner..).and_then(|inside| inside.chars().next()).map(|c| inner + c.len_utf8());
+        let close = match opening {
+            "$$" => self.dollars.at(behind?),
+            "\\[" => self.bracket.at(behind?),
+            "\\(" => {
+                let end_of_line = self.newline.at(inner).unwrap_or(self.text.len());
+                self.parenthesis.at(behind?).filter(|close| *close < end_of_line)
+            }
+            _ => None,
+        };
+        if let Some(close) = close {
+            return Some(self.delimited(start..close + 2, inner..close));
+        }
+        if rest.starts_with('$') {
+            let inner = start + 1;
+            let close = self.dollar.at(inner).filter(|close| *close > inner)?;
+            let is_one_line = self.newline.at(inner).is_none_or(|end_of_line| close < end_of_line);
+            return is_one_line.then(|| self.delimited(start..close + 1, inner..close));
+        }
+        let fraction = FRACTION.find(rest)?.as_str();
+        let span = start..start + fraction.len();
+        Some(Formula { span, content: fraction.to_owned(), delimited: false })
+    }
+
+    fn delimited(&self, span: Range<usize>, inner: Range<usize>) -> Formula {
+        Formula { span, content: self.text[inner].trim().to_owned(), delimited: true }
+    }
+}
+
+/// The next place of a pattern, for questions that go forward through a text.
+struct Next<'t> {
+    text: &'t str,
+    pattern: &'static str,
+    /// The first place at or behind `from`.
+    found: Option<usize>,
+    from: usize,
+}
+
+impl Next<'_> {
+    /// The first place at or behind `from`, which is never less than before.
+    fn at(&mut self, from: usize) -> Option<usize> {
+        if self.from == 0 || self.found? < from {
+            self.found = self.text.get(from..)?.find(self.pattern).map(|ahead| from + ahead);
+            self.from = from;
+        }
+        self.found
+    }
 }
 
 /// Numbers and arithmetic in plain text.
@@ -172,20 +249,35 @@ fn numbers(text: &str, within: Range<usize>, found: &mut Vec<Formula>) {
 
 /// The formula that an anchor points at: `final answer … is X`, then `answer: X`, then `answer … X`; the last of a kind.
 fn anchored(text: &str, formulas: &[Formula]) -> Option<usize> {
-    static ANCHORS: LazyLock<[(Regex, usize); 3]> = LazyLock::new(|| {
-        [
-            (r"(?i)final answer(?:[^\n]{0,100}?)\bis\b[\s:*]*", 2),
-            (r"(?i)answer\s*:[\s*]*", ANCHOR_REACH),
-            (r"(?i)answer", ANCHOR_REACH),
-        ]
-        .map(|(pattern, reach)| (Regex::new(pattern).expect("the pattern is a constant"), reach))
+    static ANCHORS: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        ["(?i)final answer", r"(?i)answer\s*:[\s*]*", "(?i)answer"]
+            .map(|pattern| Regex::new(pattern).expect("the pattern is a constant"))
     });
-    ANCHORS.iter().find_map(|(anchor, reach)| {
-        let behind = |end: usize| {
-            let first = formulas.partition_point(|formula| formula.span.start < end);
-            (first < formulas.len() && formulas[first].span.start <= end + reach).then_some(first)
-        };
-        anchor.find_iter(text).filter_map(|found| behind(found.end())).last()
+    let [final_answer, answer_colon, answer] = &*ANCHORS;
+    let behind = |end: usize, reach: usize| {
+        let first = formulas.partition_point(|formula| formula.span.start < end);
+        (first < formulas.len() && formulas[first].span.start <= end + reach).then_some(first)
+    };
+    let last_behind =
+        |anchor: &Regex| anchor.find_iter(text).filter_map(|found| behind(found.end(), ANCHOR_REACH)).last();
+    let is = final_answer.find_iter(text).filter_map(|found| behind_is(text, found.end()));
+    is.filter_map(|end| behind(end, IS_REACH))
+        .last()
+        .or_else(|| last_behind(answer_colon))
+        .or_else(|| last_behind(answer))
+}
+
+/// Where what `is` announces begins, when that word stands on the same line not too far behind `from`.
+fn behind_is(text: &str, from: usize) -> Option<usize> {
+    static IS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)\bis\b").expect("the pattern is a constant"));
+    // Two letters and what follows them may stand behind the distance.
+    let distance = text[from..].chars().take_while(|c| *c != '\n').take(IS_DISTANCE + 3);
+    let mut limit = from + distance.map(char::len_utf8).sum::<usize>();
+    limit += text[limit..].chars().next().map_or(0, char::len_utf8);
+    let is = IS.find_at(&text[..limit], from)?;
+    (text[from..is.start()].chars().count() <= IS_DISTANCE).then(|| {
+        let rest = text[is.end()..].trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '*'));
+        text.len() - rest.len()
     })
 }
 

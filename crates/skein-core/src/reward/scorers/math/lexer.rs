@@ -8,13 +8,21 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::Zero;
 
-use super::vocabulary;
+use super::work::Work;
+use super::{rational, vocabulary};
 
-/// Numbers with more digits than this are not read.
+/// Numbers with more digits than this are not read, nor are longer periods of repeating decimals.
 const MAX_DIGITS: usize = 6000;
+const MAX_PERIOD: usize = 100;
+
+/// Bits that a decimal digit takes, rounded up.
+const BITS_PER_DIGIT: u64 = 4;
 
 /// Answers with more tokens than this are compared as texts only.
 const MAX_TOKENS: usize = 4000;
+
+/// Texts in formulas in texts: `\text{…\text{…}}` nests this deep at most.
+const MAX_TEXTS: usize = 5;
 
 /// A character's code has at most this many hexadecimal digits.
 const MAX_CODE_DIGITS: usize = 6;
@@ -40,9 +48,14 @@ pub enum Token {
 }
 
 /// The tokens of `text`; none when it holds something that isn't known, or too much of everything.
-pub fn tokenize(text: &str) -> Option<Vec<Token>> {
+pub fn tokenize(text: &str, work: &Work) -> Option<Vec<Token>> {
+    tokenize_within(text, 0, work)
+}
+
+/// [`tokenize`], inside so many texts.
+fn tokenize_within(text: &str, texts: usize, work: &Work) -> Option<Vec<Token>> {
     let text = spelled_one_way(text);
-    let mut lexer = Lexer { chars: text.chars().collect(), at: 0, tokens: Vec::new(), depth: 0 };
+    let mut lexer = Lexer { chars: text.chars().collect(), at: 0, tokens: Vec::new(), depth: 0, texts, work };
     while lexer.at < lexer.chars.len() {
         lexer.step()?;
         if lexer.tokens.len() > MAX_TOKENS {
@@ -84,15 +97,19 @@ fn spelled_one_way(text: &str) -> String {
     text
 }
 
-struct Lexer {
+struct Lexer<'w> {
     chars: Vec<char>,
     at: usize,
     tokens: Vec<Token>,
     /// Open brackets, inside which a comma never groups thousands.
     depth: usize,
+    /// Text commands around this text.
+    texts: usize,
+    /// What arithmetic of long numbers may still cost.
+    work: &'w Work,
 }
 
-impl Lexer {
+impl Lexer<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.chars.get(self.at + ahead).copied()
     }
@@ -141,8 +158,8 @@ impl Lexer {
             }
         }
         // A full stop ends the answer; three of them leave it open.
-        let is_end = self.chars[self.at + 1..].iter().all(|c| c.is_whitespace() || *c == '$');
-        if c == '.' && is_end && self.at > 0 && self.chars[self.at - 1] != '.' {
+        let is_end = || self.chars[self.at + 1..].iter().all(|c| c.is_whitespace() || *c == '$');
+        if c == '.' && self.at > 0 && self.chars[self.at - 1] != '.' && is_end() {
             self.at = self.chars.len();
             return Some(());
         }
@@ -269,7 +286,9 @@ impl Lexer {
             _ if word.contains(['\\', '^', '{'])
                 || word.bytes().all(|b| b.is_ascii_digit() || b"+-*/.,".contains(&b)) =>
             {
-                self.tokens.extend(tokenize(word)?);
+                let texts = self.texts + 1;
+                let tokens = (texts <= MAX_TEXTS).then(|| tokenize_within(word, texts, self.work)).flatten()?;
+                self.tokens.extend(tokens);
             }
             _ => self.tokens.push(Token::Word(lower.split_whitespace().collect())),
         }
@@ -371,25 +390,43 @@ impl Lexer {
         if whole.len() + fraction.len() > MAX_DIGITS {
             return None;
         }
-        let mut value = BigRational::from_integer(parse(&whole)?) + decimal_part(&fraction)?;
+        let mut value = self.over_power_of_ten(&(whole + &fraction), fraction.len())?;
         if decimal && repeats(self) {
             while self.peek(0)? != '{' {
                 self.at += 1;
             }
             let period = self.braced()?;
-            if period.is_empty() || period.len() > 100 || !period.bytes().all(|b| b.is_ascii_digit()) {
+            if period.is_empty() || period.len() > MAX_PERIOD || !period.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
             let nines = BigInt::from(10).pow(period.len() as u32) - 1;
-            value += BigRational::new(parse(&period)?, nines * BigInt::from(10).pow(fraction.len() as u32));
+            let repeating = rational::product(
+                [self.over_power_of_ten(&period, fraction.len()), rational::reduced(1.into(), nines, self.work)],
+                self.work,
+            );
+            value = rational::sum([Some(value), repeating], self.work)?;
             decimal = false;
         }
         if let Some(exponent) = self.exponent() {
-            let power = BigRational::from_integer(BigInt::from(10).pow(exponent.unsigned_abs()));
-            value = if exponent < 0 { value / power } else { value * power };
+            let power = rational::power(&BigRational::from_integer(10.into()), exponent, self.work);
+            value = rational::product([Some(value), power], self.work)?;
         }
         self.tokens.push(Token::Number { value, decimal });
         Some(())
+    }
+
+    /// The number with these digits, the last `num_decimals` of them behind the point.
+    fn over_power_of_ten(&self, digits: &str, num_decimals: usize) -> Option<BigRational> {
+        // Zeros at the end would be a factor to find and divide by.
+        let zeros = digits.bytes().rev().take(num_decimals).take_while(|digit| *digit == b'0').count();
+        let digits = &digits[..digits.len() - zeros];
+        if digits.is_empty() {
+            return Some(BigRational::zero());
+        }
+        let num_bits = BITS_PER_DIGIT * digits.len() as u64;
+        rational::pay_product(num_bits, num_bits, self.work)?;
+        let denominator = BigInt::from(10).pow((num_decimals - zeros) as u32);
+        rational::reduced(digits.parse().ok()?, denominator, self.work)
     }
 
     /// The exponent of `1e3` or `21E-12`, where one follows.
@@ -413,20 +450,16 @@ impl Lexer {
     }
 }
 
-fn parse(digits: &str) -> Option<BigInt> {
-    if digits.is_empty() { Some(BigInt::zero()) } else { digits.parse().ok() }
-}
-
-fn decimal_part(fraction: &str) -> Option<BigRational> {
-    Some(BigRational::new(parse(fraction)?, BigInt::from(10).pow(fraction.len() as u32)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn tokens(text: &str) -> Option<Vec<Token>> {
+        tokenize(text, &Work::new())
+    }
+
     fn number(text: &str) -> Option<(String, bool)> {
-        match tokenize(text)?.as_slice() {
+        match tokens(text)?.as_slice() {
             [Token::Number { value, decimal }] => Some((value.to_string(), *decimal)),
             _ => None,
         }
@@ -449,9 +482,9 @@ mod tests {
             assert_eq!(number(text), Some((value.to_owned(), decimal)), "{text}");
         }
         assert_eq!(number("12,34"), None, "two numbers");
-        assert_eq!(tokenize("0.999..."), None);
-        assert_eq!(tokenize("(0,100)").map(|tokens| tokens.len()), Some(5), "no thousands inside brackets");
-        assert_eq!(tokenize(&"9".repeat(MAX_DIGITS + 1)), None);
+        assert_eq!(tokens("0.999..."), None);
+        assert_eq!(tokens("(0,100)").map(|tokens| tokens.len()), Some(5), "no thousands inside brackets");
+        assert_eq!(tokens(&"9".repeat(MAX_DIGITS + 1)), None);
     }
 
     #[test]
@@ -466,8 +499,8 @@ mod tests {
             ("\\text{E}", "E"),
             ("\\\\frac{1}{2}", "\\frac{1}{2}"),
         ] {
-            assert_eq!(tokenize(a), tokenize(b), "{a}");
-            assert!(tokenize(a).is_some(), "{a}");
+            assert_eq!(tokens(a), tokens(b), "{a}");
+            assert!(tokens(a).is_some(), "{a}");
         }
     }
 }

@@ -4,10 +4,10 @@
 //! is then compared by its form.
 
 use num_rational::BigRational;
-use num_traits::Zero;
 
 use super::evaluate::{Point, exact};
 use super::expr::Expr;
+use super::rational;
 use super::work::Work;
 
 /// Entries of a result hold at most this many parts together.
@@ -15,6 +15,9 @@ const MAX_PARTS: usize = 10_000;
 
 /// Determinants of formulas are expanded up to this many rows; those of numbers are too.
 const MAX_DETERMINANT_ROWS: usize = 5;
+
+/// Steps of making or copying one part of a formula.
+pub const PART_STEPS: u64 = 200;
 
 /// The sum of some terms, entry by entry where all are matrices of one shape.
 pub fn sum_of(mut terms: Vec<Expr>) -> Expr {
@@ -52,6 +55,8 @@ pub fn product_of(mut factors: Vec<Expr>, work: &Work) -> Expr {
 fn carried_out(factors: &[Expr], work: &Work) -> Option<Expr> {
     let (matrices, scalars): (Vec<&Expr>, Vec<&Expr>) =
         factors.iter().partition(|factor| matches!(factor, Expr::Matrix(_)));
+    // Each level of brackets around a matrix copies its entries again.
+    work.spend(PART_STEPS * factors.iter().map(Expr::weight).sum::<u64>())?;
     let rows = match matrices.as_slice() {
         [Expr::Matrix(rows)] => rows.clone(),
         _ => matrices
@@ -65,9 +70,10 @@ fn carried_out(factors: &[Expr], work: &Work) -> Option<Expr> {
     if scalars.is_empty() {
         return Some(Expr::Matrix(rows));
     }
-    let parts = scalars.iter().map(|scalar| num_parts(scalar)).sum::<usize>();
+    let parts = scalars.iter().map(|scalar| scalar.num_parts()).sum::<usize>();
     let is_multiple =
         scalars.iter().all(|scalar| scalar.is_scalar()) && parts * rows.len() * rows[0].len() <= MAX_PARTS;
+    work.spend(PART_STEPS * (parts * rows.len() * rows[0].len()) as u64)?;
     let multiple = |entry: Expr| Expr::Product(scalars.iter().map(|&scalar| scalar.clone()).chain([entry]).collect());
     is_multiple.then(|| Expr::Matrix(rows.into_iter().map(|row| row.into_iter().map(multiple).collect()).collect()))
 }
@@ -95,21 +101,22 @@ fn times(a: &[Vec<BigRational>], b: &[Vec<BigRational>], work: &Work) -> Option<
         return None;
     }
     let entry = |row: &[BigRational], column: usize| {
-        row.iter().zip(b).try_fold(BigRational::zero(), |sum, (value, other)| {
-            let sum = sum + value * &other[column];
-            work.spend_on_bits(sum.numer().bits() + sum.denom().bits())?;
-            Some(sum)
-        })
+        let products = row
+            .iter()
+            .zip(b)
+            .map(|(value, other)| rational::product([value, &other[column]].map(|factor| Some(factor.clone())), work));
+        rational::sum(products, work)
     };
     a.iter().map(|row| (0..b[0].len()).map(|column| entry(row, column)).collect()).collect()
 }
 
 /// The determinant of a square matrix that is not too large.
-pub fn determinant(rows: &[Vec<Expr>]) -> Option<Expr> {
+pub fn determinant(rows: &[Vec<Expr>], work: &Work) -> Option<Expr> {
     let size = rows.len();
-    let parts = rows.iter().flatten().map(num_parts).sum::<usize>();
+    let parts = rows.iter().flatten().map(Expr::num_parts).sum::<usize>();
     let num_terms = (1..=size).product::<usize>();
     let is_small = size <= MAX_DETERMINANT_ROWS && parts * num_terms <= MAX_PARTS;
+    work.spend(if is_small { PART_STEPS * (parts * num_terms) as u64 } else { 0 })?;
     (is_small && rows[0].len() == size).then(|| expanded(rows, 0, &(0..size).collect::<Vec<_>>()))
 }
 
@@ -124,9 +131,4 @@ fn expanded(rows: &[Vec<Expr>], row: usize, columns: &[usize]) -> Expr {
         if at.is_multiple_of(2) { term } else { term.negated() }
     };
     Expr::Sum((0..columns.len()).map(term).collect())
-}
-
-/// Nodes of a formula.
-pub fn num_parts(expr: &Expr) -> usize {
-    1 + expr.children().into_iter().map(num_parts).sum::<usize>()
 }

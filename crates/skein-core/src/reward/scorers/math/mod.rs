@@ -15,6 +15,7 @@ mod matrices;
 mod parser;
 mod polynomial;
 mod precise;
+mod rational;
 mod sets;
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,11 @@ use regex::Regex;
 use super::{ScoreError, as_score, final_text};
 use crate::skill::Domain;
 use expr::Expr;
+use work::Work;
 
-/// Longest text that [`Number::read`] looks at.
+/// Longest text that [`Number::read`] looks at, and steps of reading one and of comparing two: options are many.
 const MAX_NUMBER_BYTES: usize = 200;
+const NUMBER_STEPS: u64 = 100_000;
 
 /// What may differ between equal answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +66,12 @@ pub fn score_with(answer: &str, gold: &str, rules: Rules) -> Result<f64, ScoreEr
     if gold.is_empty() {
         return Err(ScoreError::gold(Domain::Math, "is empty"));
     }
-    let (gold, pred) = (Answer::read(gold), Answer::read(final_text(answer)));
-    Ok(as_score(gold.equals(&pred, rules)))
+    Ok(as_score(is_correct(final_text(answer), gold, rules, &Work::new())))
+}
+
+fn is_correct(answer: &str, gold: &str, rules: Rules, work: &Work) -> bool {
+    let (gold, pred) = (Answer::read(gold, work), Answer::read(answer, work));
+    gold.equals(&pred, rules, work)
 }
 
 /// A number without variables, read from a text.
@@ -74,15 +81,16 @@ impl Number {
     /// Reads a whole text of at most [`MAX_NUMBER_BYTES`].
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim();
-        let tokens = (text.len() <= MAX_NUMBER_BYTES).then(|| lexer::tokenize(text)).flatten()?;
-        parser::parse(&tokens).filter(|expr| expr.is_scalar() && !expr.has_symbol()).map(Self)
+        let work = Work::of(NUMBER_STEPS);
+        let tokens = (text.len() <= MAX_NUMBER_BYTES).then(|| lexer::tokenize(text, &work)).flatten()?;
+        parser::parse(&tokens, &work).filter(|expr| expr.is_scalar() && !expr.has_symbol()).map(Self)
     }
 }
 
 impl PartialEq for Number {
     /// Equal as answers are: decimals after rounding.
     fn eq(&self, other: &Self) -> bool {
-        compare::equal(&self.0, &other.0, Rules::default())
+        compare::equal(&self.0, &other.0, Rules::default(), &Work::of(NUMBER_STEPS))
     }
 }
 
@@ -94,20 +102,20 @@ struct Answer {
 }
 
 impl Answer {
-    fn read(text: &str) -> Self {
+    fn read(text: &str, work: &Work) -> Self {
         let text = extract::answer(text);
-        let tokens = lexer::tokenize(&text);
+        let tokens = lexer::tokenize(&text, work);
         let expr = tokens.as_deref().and_then(|tokens| {
-            parser::parse(tokens).or_else(|| {
+            parser::parse(tokens, work).or_else(|| {
                 // A chain whose first part can't be read still ends in a value.
                 let last = tokens.iter().rposition(|token| *token == lexer::Token::Sign("="))?;
-                parser::parse(&tokens[last + 1..])
+                parser::parse(&tokens[last + 1..], work)
             })
         });
         Self { text: plain(&text), expr }
     }
 
-    fn equals(&self, pred: &Self, rules: Rules) -> bool {
+    fn equals(&self, pred: &Self, rules: Rules, work: &Work) -> bool {
         if !self.text.is_empty() && self.text == pred.text {
             return true;
         }
@@ -115,7 +123,7 @@ impl Answer {
             return self.text.trim_start_matches('0') == pred.text.trim_start_matches('0');
         }
         match (&self.expr, &pred.expr) {
-            (Some(gold), Some(pred)) if compare::equal(gold, pred, rules) => true,
+            (Some(gold), Some(pred)) if compare::equal(gold, pred, rules, work) => true,
             _ => same_decimals(&self.text, &pred.text),
         }
     }

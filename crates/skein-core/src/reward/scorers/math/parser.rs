@@ -5,7 +5,7 @@
 
 use super::expr::{Expr, Function, Relation, SetOperator};
 use super::lexer::Token;
-use super::matrices::{product_of, sum_of};
+use super::matrices::{PART_STEPS, product_of, sum_of};
 use super::work::Work;
 
 /// Nesting beyond this is refused.
@@ -15,8 +15,8 @@ const MAX_DEPTH: usize = 200;
 const MAX_CHAIN: usize = 50;
 
 /// The expression that `tokens` spell, all of them.
-pub fn parse(tokens: &[Token]) -> Option<Expr> {
-    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, work: Work::new() };
+pub fn parse(tokens: &[Token], work: &Work) -> Option<Expr> {
+    let mut parser = Parser { tokens, at: 0, depth: 0, bars: 0, work };
     let expr = parser.list()?;
     (parser.at == tokens.len()).then_some(expr)
 }
@@ -28,8 +28,8 @@ pub(super) struct Parser<'a> {
     depth: usize,
     /// Open `|`, inside which a bar closes and never opens.
     bars: usize,
-    /// What arithmetic of matrices may still cost.
-    pub(super) work: Work,
+    /// What formulas that are more than their tokens may still cost.
+    pub(super) work: &'a Work,
 }
 
 impl<'a> Parser<'a> {
@@ -167,7 +167,8 @@ impl<'a> Parser<'a> {
                     }
                     Some("-") => {
                         parser.at += 1;
-                        terms.push(parser.product()?.negated());
+                        let term = parser.product()?;
+                        terms.push(parser.negated(term)?);
                     }
                     Some("±" | "∓") if plus_minus.is_none() => {
                         parser.at += 1;
@@ -182,6 +183,14 @@ impl<'a> Parser<'a> {
                 (sum, Some(part)) => Some(Expr::PlusMinus(Box::new(sum), Box::new(part))),
             }
         })
+    }
+
+    /// A term times −1; each entry's work where it is a matrix.
+    fn negated(&self, term: Expr) -> Option<Expr> {
+        if let Expr::Matrix(rows) = &term {
+            self.work.spend(PART_STEPS * (rows.len() * rows[0].len()) as u64)?;
+        }
+        Some(term.negated())
     }
 
     pub(super) fn product(&mut self) -> Option<Expr> {
@@ -202,7 +211,7 @@ impl<'a> Parser<'a> {
             }
             if self.peek_command() == Some("mod") {
                 self.at += 1;
-                let left = product_of(std::mem::take(&mut factors), &self.work);
+                let left = product_of(std::mem::take(&mut factors), self.work);
                 factors.push(Expr::Call(Function::Modulo, vec![left, self.signed_factor()?]));
             } else if matches!(self.peek(), Some(Token::Word(_))) {
                 // A unit behind a quantity adds nothing.
@@ -217,7 +226,7 @@ impl<'a> Parser<'a> {
             } else if self.starts_factor() || self.starts_mixed_number() {
                 factors.push(self.factor()?);
             } else {
-                return Some(product_of(factors, &self.work));
+                return Some(product_of(factors, self.work));
             }
         }
     }
@@ -256,7 +265,8 @@ impl<'a> Parser<'a> {
         self.nested(|parser| match parser.peek_sign() {
             Some("-") => {
                 parser.at += 1;
-                Some(parser.signed_factor()?.negated())
+                let factor = parser.signed_factor()?;
+                parser.negated(factor)
             }
             Some("+") => {
                 parser.at += 1;
@@ -319,7 +329,8 @@ impl<'a> Parser<'a> {
             }
             Some("-") => {
                 self.at += 1;
-                Some(self.nested(Self::script)?.negated())
+                let script = self.nested(Self::script)?;
+                self.negated(script)
             }
             _ => match self.peek()? {
                 // A subscript behind a bare number is the operator's, not the number's.

@@ -4,7 +4,7 @@
 //! A variable may occur under rational exponents, `\sqrt{x}`; its smallest root is then the variable. Work is counted,
 //! and a computation that asks for more than its share has no result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -12,9 +12,12 @@ use num_rational::BigRational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::expr::{Expr, Function};
+use super::rational::{self, is_same};
+use super::work::Work;
 
-/// Products of two terms that one computation may form.
-const MAX_PRODUCTS: usize = 20_000;
+/// Products of two terms that one computation may form, and steps of each beyond its arithmetic: of finding a place for it.
+const MAX_PRODUCTS: usize = 10_000;
+const PRODUCT_STEPS: u64 = 200;
 
 /// Coefficients grow no larger than this.
 const MAX_COEFFICIENT_BITS: u64 = 4_000;
@@ -28,35 +31,44 @@ const MAX_VARIABLES: usize = 12;
 /// Exponents of each variable, and their coefficient; none is zero.
 type Terms<C> = BTreeMap<Vec<u32>, C>;
 
-/// What is left to spend, in products of terms.
-struct Budget(usize);
+/// What is left to spend: products of terms here, so that others get their share, and the answer's steps.
+struct Budget<'w> {
+    products: usize,
+    work: &'w Work,
+}
 
-impl Budget {
+impl<'w> Budget<'w> {
+    fn new(work: &'w Work) -> Self {
+        Self { products: MAX_PRODUCTS, work }
+    }
+
     fn spend(&mut self, products: usize) -> Option<()> {
-        self.0 = self.0.checked_sub(products)?;
-        Some(())
+        self.products = self.products.checked_sub(products)?;
+        self.work.spend(PRODUCT_STEPS * products as u64)
     }
 }
 
 /// Whether two formulas are the same polynomial; none where one isn't a polynomial, or is too large.
-pub fn same(a: &Expr, b: &Expr) -> Option<bool> {
-    let variables = Variables::of(&[a, b])?;
-    let mut budget = Budget(MAX_PRODUCTS);
-    Some(variables.read(a, &mut budget)? == variables.read(b, &mut budget)?)
+pub fn same(a: &Expr, b: &Expr, work: &Work) -> Option<bool> {
+    let variables = Variables::of(&[a, b], work)?;
+    let mut budget = Budget::new(work);
+    let (a, b) = (variables.read(a, &mut budget)?, variables.read(b, &mut budget)?);
+    let same = |((a_exponents, a), (b_exponents, b)): (_, _)| a_exponents == b_exponents && is_same(a, b);
+    Some(a.len() == b.len() && a.iter().zip(&b).all(same))
 }
 
 /// The gcd or lcm of polynomials; none where an argument isn't one.
 ///
 /// With integer coefficients numbers count as factors; with others they don't, and the result is monic.
-pub fn common(function: &Function, arguments: &[Expr]) -> Option<Expr> {
-    let variables = Variables::of(&arguments.iter().collect::<Vec<_>>())?;
-    let mut budget = Budget(MAX_PRODUCTS);
+pub fn common(function: &Function, arguments: &[Expr], work: &Work) -> Option<Expr> {
+    let variables = Variables::of(&arguments.iter().collect::<Vec<_>>(), work)?;
+    let mut budget = Budget::new(work);
     let polynomials =
         arguments.iter().map(|argument| variables.read(argument, &mut budget)).collect::<Option<Vec<_>>>()?;
     let is_integral = polynomials.iter().flat_map(BTreeMap::values).all(BigRational::is_integer);
     let mut result: Option<Terms<BigInt>> = None;
     for polynomial in &polynomials {
-        let next = integral(polynomial);
+        let next = integral(polynomial, work)?;
         result = Some(match result {
             None => next,
             Some(so_far) => {
@@ -81,26 +93,29 @@ pub fn common(function: &Function, arguments: &[Expr]) -> Option<Expr> {
 struct Variables(BTreeMap<String, u32>);
 
 impl Variables {
-    fn of(formulas: &[&Expr]) -> Option<Self> {
+    fn of(formulas: &[&Expr], work: &Work) -> Option<Self> {
         let mut variables = Self(BTreeMap::new());
-        formulas.iter().try_for_each(|formula| variables.collect(formula))?;
+        formulas.iter().try_for_each(|formula| variables.collect(formula, work))?;
         (variables.0.len() <= MAX_VARIABLES).then_some(variables)
     }
 
-    fn collect(&mut self, formula: &Expr) -> Option<()> {
+    fn collect(&mut self, formula: &Expr, work: &Work) -> Option<()> {
         match formula {
             Expr::Symbol(name) => self.add(name, 1),
-            Expr::Power(base, exponent) => match (&**base, rational(exponent)) {
+            Expr::Power(base, exponent) => match (&**base, constant_value(exponent, work)) {
                 (Expr::Symbol(name), Some(exponent)) => self.add(name, exponent.denom().to_u32()?),
-                _ => self.collect(base),
+                _ => self.collect(base, work),
             },
             Expr::Number { .. } => Some(()),
-            Expr::Sum(items) | Expr::Product(items) => items.iter().try_for_each(|item| self.collect(item)),
+            Expr::Sum(items) | Expr::Product(items) => items.iter().try_for_each(|item| self.collect(item, work)),
             _ => None,
         }
     }
 
     fn add(&mut self, name: &str, denominator: u32) -> Option<()> {
+        if denominator > MAX_EXPONENT {
+            return None;
+        }
         let shared = self.0.entry(name.to_owned()).or_insert(1);
         *shared = shared.lcm(&denominator);
         (*shared <= MAX_EXPONENT).then_some(())
@@ -126,15 +141,14 @@ impl Variables {
             Expr::Symbol(name) => self.monomial(name, &BigRational::one()),
             Expr::Sum(items) => items.iter().try_fold(Terms::new(), |sum, item| {
                 let item = self.read(item, budget)?;
-                budget.spend(item.len())?;
-                Some(added(sum, item))
+                added(sum, item, budget)
             }),
             Expr::Product(items) => items.iter().try_fold(self.constant(BigRational::one()), |so_far, item| {
                 let item = self.read(item, budget)?;
                 product(&so_far, &item, budget)
             }),
             Expr::Power(base, exponent) => {
-                let exponent = rational(exponent)?;
+                let exponent = constant_value(exponent, budget.work)?;
                 if let Expr::Symbol(name) = &**base {
                     return self.monomial(name, &exponent);
                 }
@@ -168,14 +182,12 @@ impl Variables {
 }
 
 /// The value of a formula of numbers alone, as exponents and coefficients have them.
-fn rational(formula: &Expr) -> Option<BigRational> {
+fn constant_value(formula: &Expr, work: &Work) -> Option<BigRational> {
     match formula {
         Expr::Number { value, .. } => Some(value.clone()),
-        Expr::Product(items) => {
-            items.iter().try_fold(BigRational::one(), |so_far, item| Some(so_far * rational(item)?))
-        }
+        Expr::Product(items) => rational::product(items.iter().map(|item| constant_value(item, work)), work),
         Expr::Power(base, exponent) if **exponent == Expr::integer(-1) => {
-            rational(base).filter(|base| !base.is_zero()).map(|base| base.recip())
+            constant_value(base, work).filter(|base| !base.is_zero()).map(|base| base.recip())
         }
         _ => None,
     }
@@ -188,43 +200,64 @@ fn reciprocal(terms: Terms<BigRational>) -> Option<Terms<BigRational>> {
 }
 
 /// Coefficients that a polynomial can have here.
-trait Coefficient:
-    Clone + Zero + for<'a> std::ops::Mul<&'a Self, Output = Self> + for<'a> std::ops::AddAssign<&'a Self>
-{
+trait Coefficient: Clone + Zero {
     fn bits(&self) -> u64;
+    fn plus(&self, other: &Self, work: &Work) -> Option<Self>;
+    fn times(&self, other: &Self, work: &Work) -> Option<Self>;
 }
 
 impl Coefficient for BigInt {
     fn bits(&self) -> u64 {
         BigInt::bits(self)
     }
+
+    fn plus(&self, other: &Self, work: &Work) -> Option<Self> {
+        work.spend(rational::words(self.bits() + other.bits()))?;
+        Some(self + other)
+    }
+
+    fn times(&self, other: &Self, work: &Work) -> Option<Self> {
+        rational::multiplied(self, other, work)
+    }
 }
 
 impl Coefficient for BigRational {
     fn bits(&self) -> u64 {
-        self.numer().bits() + self.denom().bits()
+        rational::bits(self)
+    }
+
+    fn plus(&self, other: &Self, work: &Work) -> Option<Self> {
+        rational::sum([self, other].map(|term| Some(term.clone())), work)
+    }
+
+    fn times(&self, other: &Self, work: &Work) -> Option<Self> {
+        rational::product([self, other].map(|factor| Some(factor.clone())), work)
     }
 }
 
-fn added<C: Coefficient>(mut a: Terms<C>, b: Terms<C>) -> Terms<C> {
+fn added<C: Coefficient>(mut a: Terms<C>, b: Terms<C>, budget: &mut Budget) -> Option<Terms<C>> {
+    budget.spend(b.len())?;
     for (exponents, coefficient) in b {
-        add_term(&mut a, exponents, &coefficient);
+        add_term(&mut a, exponents, coefficient, budget.work)?;
     }
-    a
+    Some(a)
 }
 
-fn add_term<C: Coefficient>(terms: &mut Terms<C>, exponents: Vec<u32>, coefficient: &C) {
+fn add_term<C: Coefficient>(terms: &mut Terms<C>, exponents: Vec<u32>, coefficient: C, work: &Work) -> Option<()> {
     match terms.entry(exponents) {
-        std::collections::btree_map::Entry::Vacant(entry) => {
-            entry.insert(coefficient.clone());
+        btree_map::Entry::Vacant(entry) => {
+            entry.insert(coefficient);
         }
-        std::collections::btree_map::Entry::Occupied(mut entry) => {
-            *entry.get_mut() += coefficient;
-            if entry.get().is_zero() {
+        btree_map::Entry::Occupied(mut entry) => {
+            let sum = entry.get().plus(&coefficient, work)?;
+            if sum.is_zero() {
                 entry.remove();
+            } else {
+                entry.insert(sum);
             }
         }
     }
+    Some(())
 }
 
 fn product<C: Coefficient>(a: &Terms<C>, b: &Terms<C>, budget: &mut Budget) -> Option<Terms<C>> {
@@ -233,21 +266,27 @@ fn product<C: Coefficient>(a: &Terms<C>, b: &Terms<C>, budget: &mut Budget) -> O
     for (a_exponents, a_coefficient) in a {
         for (b_exponents, b_coefficient) in b {
             let exponents: Vec<u32> = a_exponents.iter().zip(b_exponents).map(|(a, b)| a + b).collect();
-            let coefficient = a_coefficient.clone() * b_coefficient;
+            let coefficient = a_coefficient.times(b_coefficient, budget.work)?;
             if coefficient.bits() > MAX_COEFFICIENT_BITS || exponents.iter().any(|exponent| *exponent > MAX_EXPONENT) {
                 return None;
             }
-            add_term(&mut terms, exponents, &coefficient);
+            add_term(&mut terms, exponents, coefficient, budget.work)?;
         }
     }
     Some(terms)
 }
 
 /// The polynomial times the common denominator of its coefficients.
-fn integral(terms: &Terms<BigRational>) -> Terms<BigInt> {
-    let denominator = terms.values().fold(BigInt::one(), |so_far, value| so_far.lcm(value.denom()));
-    let scaled = |value: &BigRational| value.numer() * (&denominator / value.denom());
-    terms.iter().map(|(exponents, value)| (exponents.clone(), scaled(value))).collect()
+fn integral(terms: &Terms<BigRational>, work: &Work) -> Option<Terms<BigInt>> {
+    let denominator = terms.values().try_fold(BigInt::one(), |so_far, value| {
+        let factor = value.denom() / rational::gcd(&so_far, value.denom(), work)?;
+        rational::multiplied(&so_far, &factor, work)
+    })?;
+    let scaled = |value: &BigRational| {
+        rational::pay_product(denominator.bits(), value.denom().bits(), work)?;
+        rational::multiplied(value.numer(), &(&denominator / value.denom()), work)
+    };
+    terms.iter().map(|(exponents, value)| Some((exponents.clone(), scaled(value)?))).collect()
 }
 
 /// The polynomial or its negative, whichever has a positive leading coefficient.
@@ -265,11 +304,13 @@ fn divided(mut a: Terms<BigInt>, b: &Terms<BigInt>, budget: &mut Budget) -> Opti
     while let Some((a_exponents, a_coefficient)) = a.last_key_value() {
         let exponents: Vec<u32> =
             a_exponents.iter().zip(b_exponents).map(|(a, b)| a.checked_sub(*b)).collect::<Option<_>>()?;
+        rational::pay_product(a_coefficient.bits(), b_coefficient.bits(), budget.work)?;
         let (ratio, rest) = a_coefficient.div_rem(b_coefficient);
         if !rest.is_zero() {
             return None;
         }
-        a = added(a, product(&Terms::from([(exponents.clone(), -&ratio)]), b, budget)?);
+        let multiple = product(&Terms::from([(exponents.clone(), -&ratio)]), b, budget)?;
+        a = added(a, multiple, budget)?;
         quotient.insert(exponents, ratio);
     }
     Some(quotient)
@@ -282,7 +323,8 @@ fn gcd(a: &Terms<BigInt>, b: &Terms<BigInt>, budget: &mut Budget) -> Option<Term
     }
     let num_variables = a.keys().next()?.len();
     let Some(variable) = (0..num_variables).find(|&at| degree(a, at) > 0 || degree(b, at) > 0) else {
-        let numbers = a.values().chain(b.values()).fold(BigInt::zero(), |so_far, value| so_far.gcd(value));
+        let mut values = a.values().chain(b.values());
+        let numbers = values.try_fold(BigInt::zero(), |so_far, value| rational::gcd(&so_far, value, budget.work))?;
         return Some(Terms::from([(vec![0; num_variables], numbers)]));
     };
     let (a_content, b_content) = (content(a, variable, budget)?, content(b, variable, budget)?);
@@ -343,7 +385,8 @@ fn pseudo_remainder(
                 (exponents, -value)
             })
             .collect();
-        a = added(product(&a, &b_leading, budget)?, product(&shift, b, budget)?);
+        let (a_multiple, b_multiple) = (product(&a, &b_leading, budget)?, product(&shift, b, budget)?);
+        a = added(a_multiple, b_multiple, budget)?;
     }
     Some(a)
 }
@@ -354,7 +397,8 @@ mod tests {
     use super::*;
 
     fn formula(text: &str) -> Expr {
-        parse(&tokenize(text).unwrap()).unwrap()
+        let work = Work::new();
+        parse(&tokenize(text, &work).unwrap(), &work).unwrap()
     }
 
     #[test]
@@ -369,7 +413,7 @@ mod tests {
             ("1/x", "x^{-1}", None),
             ("(a+b+c+d)^{99}", "(a+b+c+d)^{99}", None),
         ] {
-            assert_eq!(same(&formula(a), &formula(b)), expected, "{a} and {b}");
+            assert_eq!(same(&formula(a), &formula(b), &Work::new()), expected, "{a} and {b}");
         }
     }
 
@@ -391,10 +435,14 @@ mod tests {
         ] {
             let arguments = arguments(list);
             for (function, expected) in [(Function::Gcd, divisor), (Function::Lcm, multiple)] {
-                let found = common(&function, &arguments).unwrap();
-                assert_eq!(same(&found, &formula(expected)), Some(true), "{function:?} of {list}: {found:?}");
+                let found = common(&function, &arguments, &Work::new()).unwrap();
+                assert_eq!(
+                    same(&found, &formula(expected), &Work::new()),
+                    Some(true),
+                    "{function:?} of {list}: {found:?}"
+                );
             }
         }
-        assert_eq!(common(&Function::Gcd, &arguments("\\sin x, x")), None);
+        assert_eq!(common(&Function::Gcd, &arguments("\\sin x, x"), &Work::new()), None);
     }
 }

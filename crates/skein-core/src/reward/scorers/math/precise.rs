@@ -14,6 +14,7 @@ use num_traits::{Signed, ToPrimitive};
 
 use super::evaluate::{Point, exact};
 use super::expr::{Constant, Expr, Function};
+use super::rational::words;
 
 /// Bits of the two evaluations.
 const PRECISIONS: [usize; 2] = [192, 320];
@@ -30,8 +31,9 @@ const MAX_EXPONENT: i64 = 100_000;
 /// Arguments of circular and exponential functions have exponents up to this.
 const MAX_ARGUMENT_EXPONENT: i64 = 20;
 
-/// Steps of one function's value with so many digits.
-const NODE_STEPS: u64 = 20_000;
+/// Steps of arithmetic, and of a logarithm or another function's value, with so many digits.
+const NODE_STEPS: u64 = 1_000;
+const FUNCTION_STEPS: u64 = 40_000;
 
 /// No rounding to the last bit: the two precisions are far apart.
 const ROUNDING: RoundingMode = RoundingMode::None;
@@ -121,6 +123,7 @@ impl Evaluation<'_> {
         if value.bits() > MAX_EXPONENT.unsigned_abs() {
             return None;
         }
+        self.point.work.spend(NODE_STEPS * words(value.bits()))?;
         let base = self.word(1 << 32);
         let shifted = |value: BigFloat| value.mul(&base, self.bits, ROUNDING).mul(&base, self.bits, ROUNDING);
         let digits = value.iter_u64_digits().rev();
@@ -167,10 +170,12 @@ impl Evaluation<'_> {
     }
 
     fn logarithm(&mut self, value: &BigFloat) -> Option<BigFloat> {
+        self.point.work.spend(FUNCTION_STEPS)?;
         (!value.is_zero() && !value.is_negative()).then(|| value.ln(self.bits, ROUNDING, self.constants))
     }
 
     fn exponential(&mut self, value: &BigFloat) -> Option<BigFloat> {
+        self.point.work.spend(FUNCTION_STEPS)?;
         is_small(value).then(|| value.exp(self.bits, ROUNDING, self.constants))
     }
 
@@ -191,6 +196,7 @@ impl Evaluation<'_> {
     }
 
     fn elementary(&mut self, name: &str, x: &BigFloat) -> Option<BigFloat> {
+        self.point.work.spend(FUNCTION_STEPS)?;
         if !is_small(x) {
             return None;
         }
@@ -249,8 +255,9 @@ mod tests {
             ("e^{10^{10}}", "1", None),
             ("\\infty", "1", None),
         ] {
-            let formula = |text: &str| parse(&tokenize(text).unwrap()).unwrap();
-            let point = Point { index: 0, work: &Work::new() };
+            let work = Work::new();
+            let formula = |text: &str| parse(&tokenize(text, &work).unwrap(), &work).unwrap();
+            let point = Point { index: 0, work: &work };
             assert_eq!(same(&formula(a), &formula(b), point), expected, "{a} and {b}");
         }
     }

@@ -18,17 +18,20 @@ const TOLERANCE: f64 = 1e-9;
 
 /// Whether two expressions denote the same set of real numbers; false where either is no such set.
 pub fn same_reals(judge: &Judge, a: &Expr, b: &Expr) -> bool {
-    let (in_a, in_b) = (variables(a), variables(b));
+    let [mut in_a, mut in_b] = [BTreeSet::new(), BTreeSet::new()];
+    collect_variables(a, &mut in_a);
+    collect_variables(b, &mut in_b);
     if !in_a.is_empty() && !in_b.is_empty() && in_a != in_b {
         return false;
     }
+    let is_endless = [a, b].into_iter().all(is_endless);
+    let (Some(a), Some(b)) = (Reals::read(judge, a), Reals::read(judge, b)) else { return false };
     let mut ends = Vec::new();
-    if collect_ends(judge, a, &mut ends).is_none() || collect_ends(judge, b, &mut ends).is_none() {
-        return false;
-    }
+    a.collect_ends(&mut ends);
+    b.collect_ends(&mut ends);
     if ends.is_empty() {
         // Only the whole line and the empty set have no ends; any number tells them apart.
-        if ![a, b].into_iter().all(is_endless) {
+        if !is_endless {
             return false;
         }
         ends.push(0.0);
@@ -44,17 +47,22 @@ pub fn same_reals(judge: &Judge, a: &Expr, b: &Expr) -> bool {
     let probes: Vec<f64> = ends.iter().copied().chain(between).chain(outside).collect();
     let mut ever_inside = false;
     for probe in probes {
-        match (contains(judge, a, probe), contains(judge, b, probe)) {
-            (Some(in_a), Some(in_b)) if in_a == in_b => ever_inside |= in_a,
-            _ => return false,
+        if judge.pay_probe(a.num_ends() + b.num_ends()).is_none() || a.contains(probe) != b.contains(probe) {
+            return false;
         }
+        ever_inside |= a.contains(probe);
     }
     ever_inside
 }
 
-fn variables(expr: &Expr) -> BTreeSet<&str> {
-    let own = if let Expr::Symbol(name) = expr { Some(name.as_str()) } else { None };
-    own.into_iter().chain(expr.children().into_iter().flat_map(variables)).collect()
+fn collect_variables<'e>(expr: &'e Expr, found: &mut BTreeSet<&'e str>) {
+    if let Expr::Symbol(name) = expr {
+        found.insert(name);
+    }
+    expr.any_child(|child| {
+        collect_variables(child, found);
+        false
+    });
 }
 
 /// Whether a set without ends is written as one.
@@ -74,88 +82,133 @@ fn end(judge: &Judge, expr: &Expr) -> Option<f64> {
     }
 }
 
-fn collect_ends(judge: &Judge, expr: &Expr, ends: &mut Vec<f64>) -> Option<()> {
-    let mut push = |expr: &Expr| {
-        let value = end(judge, expr)?;
-        if value.is_finite() {
-            ends.push(value);
+/// A side of a relation.
+enum Side {
+    Variable,
+    /// The variable's absolute value.
+    Size,
+    Value(f64),
+}
+
+/// A set of real numbers whose end points have been worked out.
+enum Reals {
+    All,
+    /// What its brackets are, and its two ends.
+    Interval {
+        open: char,
+        close: char,
+        low: f64,
+        high: f64,
+    },
+    Points(Vec<f64>),
+    Operation(SetOperator, Box<Reals>, Box<Reals>),
+    /// Where all the relations between neighbours hold.
+    Solutions(Vec<Side>, Vec<Relation>),
+}
+
+impl Reals {
+    fn read(judge: &Judge, expr: &Expr) -> Option<Self> {
+        Some(match expr {
+            Expr::Reals => Self::All,
+            Expr::Bracketed { open, close, items } => {
+                let [low, high] = items.as_slice() else { return None };
+                Self::Interval { open: *open, close: *close, low: end(judge, low)?, high: end(judge, high)? }
+            }
+            Expr::Set(items) => Self::Points(items.iter().map(|item| end(judge, item)).collect::<Option<_>>()?),
+            Expr::SetOperation(operator, a, b) => {
+                Self::Operation(*operator, Box::new(Self::read(judge, a)?), Box::new(Self::read(judge, b)?))
+            }
+            Expr::Relation { operands, operators } if operators.as_slice() == [Relation::Element] => {
+                Self::read(judge, &operands[1])?
+            }
+            Expr::Relation { operands, operators } => {
+                let sides = operands.iter().map(|operand| side(judge, operand)).collect::<Option<_>>()?;
+                Self::Solutions(sides, operators.clone())
+            }
+            other if other.is_scalar() => Self::Points(vec![end(judge, other)?]),
+            _ => return None,
+        })
+    }
+
+    fn collect_ends(&self, ends: &mut Vec<f64>) {
+        match self {
+            Self::All => {}
+            Self::Interval { low, high, .. } => ends.extend([low, high].into_iter().filter(|end| end.is_finite())),
+            Self::Points(points) => ends.extend(points.iter().filter(|end| end.is_finite())),
+            Self::Operation(_, a, b) => {
+                a.collect_ends(ends);
+                b.collect_ends(ends);
+            }
+            Self::Solutions(sides, _) => ends.extend(sides.iter().filter_map(|side| match side {
+                Side::Value(value) if value.is_finite() => Some(*value),
+                _ => None,
+            })),
         }
-        Some(())
-    };
-    match expr {
-        Expr::Reals => Some(()),
-        Expr::Bracketed { items, .. } if items.len() == 2 => items.iter().try_for_each(push),
-        Expr::Set(items) => items.iter().try_for_each(push),
-        Expr::SetOperation(_, a, b) => {
-            collect_ends(judge, a, ends)?;
-            collect_ends(judge, b, ends)
+    }
+
+    /// How much there is to look at for one number.
+    fn num_ends(&self) -> usize {
+        match self {
+            Self::All | Self::Interval { .. } => 1,
+            Self::Points(points) => points.len(),
+            Self::Operation(_, a, b) => a.num_ends() + b.num_ends(),
+            Self::Solutions(sides, _) => sides.len(),
         }
-        Expr::Relation { operands, operators } if operators.as_slice() == [Relation::Element] => {
-            collect_ends(judge, &operands[1], ends)
+    }
+
+    fn contains(&self, x: f64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Interval { open, close, low, high } => {
+                let above = if near(x, *low) { *open == '[' } else { x > *low };
+                let below = if near(x, *high) { *close == ']' } else { x < *high };
+                above && below
+            }
+            Self::Points(points) => points.iter().any(|point| near(*point, x)),
+            Self::Operation(operator, a, b) => {
+                let (in_a, in_b) = (a.contains(x), b.contains(x));
+                match operator {
+                    SetOperator::Union => in_a || in_b,
+                    SetOperator::Intersection => in_a && in_b,
+                    SetOperator::Difference => in_a && !in_b,
+                }
+            }
+            Self::Solutions(sides, operators) => {
+                let value = |side: &Side| match side {
+                    Side::Variable => x,
+                    Side::Size => x.abs(),
+                    Side::Value(value) => *value,
+                };
+                sides
+                    .windows(2)
+                    .zip(operators)
+                    .all(|(pair, operator)| holds(value(&pair[0]), *operator, value(&pair[1])))
+            }
         }
-        Expr::Relation { operands, .. } => operands.iter().filter(|operand| !is_variable(operand)).try_for_each(push),
-        other if other.is_scalar() => push(other),
-        _ => None,
     }
 }
 
-/// The variable, or its absolute value.
-fn is_variable(expr: &Expr) -> bool {
-    match expr {
-        Expr::Symbol(_) => true,
-        Expr::Call(Function::Abs, items) => matches!(items.as_slice(), [Expr::Symbol(_)]),
-        _ => false,
-    }
+fn side(judge: &Judge, expr: &Expr) -> Option<Side> {
+    Some(match expr {
+        Expr::Symbol(_) => Side::Variable,
+        Expr::Call(Function::Abs, items) if matches!(items.as_slice(), [Expr::Symbol(_)]) => Side::Size,
+        other => Side::Value(end(judge, other)?),
+    })
 }
 
 fn near(a: f64, b: f64) -> bool {
     a == b || (a.is_finite() && b.is_finite() && (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()))
 }
 
-fn contains(judge: &Judge, set: &Expr, x: f64) -> Option<bool> {
-    match set {
-        Expr::Reals => Some(true),
-        Expr::Bracketed { open, close, items } => {
-            let (low, high) = (end(judge, &items[0])?, end(judge, &items[1])?);
-            let above = if near(x, low) { *open == '[' } else { x > low };
-            let below = if near(x, high) { *close == ']' } else { x < high };
-            Some(above && below)
-        }
-        Expr::Set(items) => {
-            items.iter().map(|item| end(judge, item)).try_fold(false, |found, item| Some(found || near(item?, x)))
-        }
-        Expr::SetOperation(operator, a, b) => {
-            let (in_a, in_b) = (contains(judge, a, x)?, contains(judge, b, x)?);
-            Some(match operator {
-                SetOperator::Union => in_a || in_b,
-                SetOperator::Intersection => in_a && in_b,
-                SetOperator::Difference => in_a && !in_b,
-            })
-        }
-        Expr::Relation { operands, operators } if operators.as_slice() == [Relation::Element] => {
-            contains(judge, &operands[1], x)
-        }
-        Expr::Relation { operands, operators } => {
-            let value = |expr: &Expr| match expr {
-                Expr::Symbol(_) => Some(x),
-                Expr::Call(Function::Abs, _) if is_variable(expr) => Some(x.abs()),
-                other => end(judge, other),
-            };
-            let values: Vec<f64> = operands.iter().map(value).collect::<Option<_>>()?;
-            Some(values.windows(2).zip(operators).all(|(pair, operator)| {
-                let same = near(pair[0], pair[1]);
-                match operator {
-                    Relation::Equal | Relation::Approximately => same,
-                    Relation::Unequal => !same,
-                    Relation::Less => !same && pair[0] < pair[1],
-                    Relation::LessOrEqual => same || pair[0] < pair[1],
-                    Relation::Greater => !same && pair[0] > pair[1],
-                    Relation::GreaterOrEqual => same || pair[0] > pair[1],
-                    Relation::Element => false,
-                }
-            }))
-        }
-        other if other.is_scalar() => Some(near(end(judge, other)?, x)),
-        _ => None,
+fn holds(left: f64, relation: Relation, right: f64) -> bool {
+    let same = near(left, right);
+    match relation {
+        Relation::Equal | Relation::Approximately => same,
+        Relation::Unequal => !same,
+        Relation::Less => !same && left < right,
+        Relation::LessOrEqual => same || left < right,
+        Relation::Greater => !same && left > right,
+        Relation::GreaterOrEqual => same || left > right,
+        Relation::Element => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::MAX_ANSWER_BYTES;
 use super::*;
 
 fn correct(answer: &str, gold: &str) -> bool {
@@ -370,23 +371,70 @@ fn work_is_bounded() {
         ("\\sqrt{2+".repeat(30) + "x" + &"}".repeat(30), "x".to_owned()),
         ("\\begin{pmatrix}9^{9000}&1\\\\1&7^{9000}\\end{pmatrix}".repeat(40), "1".to_owned()),
     ] {
-        let [gold, pred] = [gold, pred].map(|text| Answer::read(&text).expr.expect("a formula"));
-        let judge = compare::Judge::new(Rules::default());
-        assert!(!compare::equal_under(&gold, &pred, &judge));
-        assert!(judge.spent() <= work::MAX_STEPS);
+        assert!(!correct(&pred, &gold));
     }
 }
 
 #[test]
 fn ordinary_answers_take_little_work() {
-    /// A thousandth of what is allowed.
-    const ORDINARY_STEPS: u64 = work::MAX_STEPS / 1000;
+    /// A hundredth of what is allowed.
+    const ORDINARY_STEPS: u64 = work::MAX_STEPS / 100;
     for (gold, pred) in
         [("\\frac{10}{3}", "3 1/3"), ("(x+1)^5", "(x+1)^4(x+1)"), ("1,2,3,4,5,6,7,8", "8,7,6,5,4,3,2,1")]
     {
-        let [gold, pred] = [gold, pred].map(|text| Answer::read(text).expr.expect("a formula"));
-        let judge = compare::Judge::new(Rules::default());
-        assert!(compare::equal_under(&gold, &pred, &judge));
-        assert!(judge.spent() <= ORDINARY_STEPS, "{} steps", judge.spent());
+        let work = Work::new();
+        assert!(is_correct(pred, gold, Rules::default(), &work));
+        assert!(steps(&work) <= ORDINARY_STEPS, "{} steps", steps(&work));
     }
+}
+
+/// Steps that were taken.
+fn steps(work: &Work) -> u64 {
+    work::MAX_STEPS - work.left()
+}
+
+#[test]
+fn whoever_runs_out_of_steps_is_wrong() {
+    for (gold, pred) in [("\\sqrt{2}\\sqrt{3}", "\\sqrt{6}"), ("(x+1)^5", "(x+1)^4(x+1)"), ("0.333333", "1/3")] {
+        let (work, short) = (Work::new(), Work::of(500));
+        assert!(is_correct(pred, gold, Rules::default(), &work) && !work.is_spent());
+        assert!(!is_correct(pred, gold, Rules::default(), &short) && short.is_spent());
+    }
+}
+
+/// Long runs of one thing, each of which costs little: the whole must cost no more than so many of it, and arithmetic
+/// of what has grown long must be refused.
+#[test]
+fn repetition_is_paid_for() {
+    const FEW_STEPS: u64 = work::MAX_STEPS / 50;
+    for part in ["4e2864", "5e-2605", "21119/29", "5892%", "\\alpha", "x", "\\gcd(x^9-1,x^7-1)", "\\sum_{i=1}^{99}i"] {
+        let (once, often) = (Work::new(), Work::new());
+        is_correct(part, "5", Rules::default(), &once);
+        assert!(steps(&once) <= FEW_STEPS, "{part} takes {} steps", steps(&once));
+        is_correct(&part.repeat(MAX_ANSWER_BYTES / part.len()), "5", Rules::default(), &often);
+        assert!(steps(&often) > steps(&once), "{part} repeated takes {} steps", steps(&often));
+    }
+}
+
+/// Texts in texts would be read once for each of them.
+#[test]
+fn texts_nest_a_few_levels() {
+    let nested = |levels: usize| format!("{}1{}", "\\text{".repeat(levels), "}".repeat(levels));
+    assert!(lexer::tokenize(&nested(3), &Work::new()).is_some());
+    assert_eq!(lexer::tokenize(&nested(1000), &Work::new()), None);
+}
+
+/// Closers that many openers share, and formulas of every kind behind one that stays open.
+#[test]
+fn formulas_end_where_they_should() {
+    check(
+        &[
+            ("so \\[ it is $5$ or \\( not", "5"),
+            ("we get $$x = 5$$ here", "5"),
+            ("we get \\(4\n\\) then \\(5\\) here", "5"),
+            ("costs $3\nbut then $5$ really", "5"),
+            ("the final answer, I think, is: $5$ and not $6$", "5"),
+        ],
+        &[("\\boxed{4} or rather \\boxed{6}", "4")],
+    );
 }

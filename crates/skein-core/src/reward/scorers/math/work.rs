@@ -1,16 +1,14 @@
 //! A counter of work, so that no answer can ask for more than its share.
 //!
-//! Steps are about one operation on a machine word each: a node that is visited costs a few, arithmetic of large numbers
-//! as much as their digits make it. Whoever runs out has no result, and the answer is wrong; time is never measured, so
-//! that a verdict does not depend on the machine.
+//! Steps are about one operation on a machine word each, one to two nanoseconds: a node that is visited costs as many as
+//! its allocations take, arithmetic of large numbers as many as their digits make it. They are taken off before the work
+//! is done. Whoever runs out has no result, and the answer is wrong; time is never measured, so that a verdict does not
+//! depend on the machine.
 
 use std::cell::Cell;
 
-/// Steps that reading or comparing one answer may take: a fraction of a second.
-pub const MAX_STEPS: u64 = 200_000_000;
-
-/// Bits of a machine word.
-const WORD_BITS: u64 = 64;
+/// Steps that reading a gold answer and a prediction and comparing them may take together: some ten milliseconds.
+pub const MAX_STEPS: u64 = 10_000_000;
 
 /// What is left of an answer's steps.
 #[derive(Debug)]
@@ -19,24 +17,29 @@ pub struct Work(Cell<u64>);
 impl Work {
     /// All the steps of one answer.
     pub fn new() -> Self {
-        Self(Cell::new(MAX_STEPS))
+        Self::of(MAX_STEPS)
     }
 
-    /// Takes steps off; none once there are too few.
+    /// This many steps.
+    pub fn of(steps: u64) -> Self {
+        Self(Cell::new(steps))
+    }
+
+    /// Takes steps off; none once there are too few, and from then on.
     pub fn spend(&self, steps: u64) -> Option<()> {
         let left = self.0.get().checked_sub(steps);
         self.0.set(left.unwrap_or(0));
         left.map(drop)
     }
 
-    /// Takes off what multiplying or reducing numbers of so many bits costs.
-    pub fn spend_on_bits(&self, bits: u64) -> Option<()> {
-        self.spend(bits.saturating_mul(bits) / WORD_BITS)
+    /// Whether nothing is left, so that what was found since may lack a result.
+    pub fn is_spent(&self) -> bool {
+        self.0.get() == 0
     }
 
-    /// Steps taken so far.
+    /// Steps left.
     #[cfg(test)]
-    pub fn spent(&self) -> u64 {
-        MAX_STEPS - self.0.get()
+    pub fn left(&self) -> u64 {
+        self.0.get()
     }
 }
