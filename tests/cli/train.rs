@@ -329,9 +329,21 @@ impl Bench {
     }
 }
 
-/// Lenient counts, so that answers of a model that has learnt next to nothing are scored at all.
-const SCORED: [&str; 6] =
-    ["--set", "reward.step_count=\"lenient\"", "--set", "sft.max_steps=60", "--set", "rl.sampling.max_new_tokens=60"];
+/// What teaches the small model the response format, so that there are answers to score: single questions, a high rate.
+const SCORED: [&str; 12] = [
+    "--set",
+    "sft.max_steps=300",
+    "--set",
+    "sft.lr=1e-2",
+    "--set",
+    "model.scratch.init_std=0.06",
+    "--set",
+    "rl.sampling.max_new_tokens=80",
+    "--set",
+    "sft.tasks={procedural={num_tasks=400,min_steps=1,max_steps=1,seed=1,level=\"tiny\"}}",
+    "--set",
+    "rl.tasks={procedural={num_tasks=16,min_steps=1,max_steps=1,seed=2,level=\"tiny\"}}",
+];
 
 #[test]
 fn when_a_reward_comes_decides_nothing() {
@@ -341,7 +353,10 @@ fn when_a_reward_comes_decides_nothing() {
         let scorer = bench.scorer(mode, seed);
         let more: Vec<&str> = SCORED.into_iter().chain(scorer.iter().map(String::as_str)).collect();
         bench.train(&out, &more);
-        weights(&out, 64)
+        let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+        let rewarded = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["reward/mean"].as_f64();
+        assert!(metrics.lines().filter_map(rewarded).any(|reward| reward > 0.0), "nothing was scored");
+        weights(&out, 304)
     });
     assert!(runs[0] == runs[1], "weights depend on how long graders take");
 }
