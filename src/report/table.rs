@@ -53,9 +53,10 @@ pub fn render(arms: &[Arm]) -> String {
     if let Some(first) = arms.first() {
         let evaluation = &first.evaluation;
         text += &format!(
-            "\n{} held-out tasks, {} samples each; brackets are 95 % intervals over tasks.\n",
+            "\n{} held-out tasks, {} sample{} each; brackets are 95 % intervals over tasks.\n",
             evaluation.tasks.len(),
-            evaluation.samples
+            evaluation.samples,
+            if evaluation.samples == 1 { "" } else { "s" }
         );
     }
     for (a, b, difference) in differences(arms) {

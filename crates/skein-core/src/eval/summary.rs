@@ -60,9 +60,12 @@ impl<'a> Quantity<'a> {
         self.0.entry(&task.id).or_default().add(value);
     }
 
+    /// Every quantity here lies in [0, 1], and so must its mean, whatever a normal interval says.
     fn estimate(&self, method: IntervalMethod) -> Option<MeanEstimate> {
         let clusters: Vec<Cluster> = self.0.values().copied().collect();
-        estimate_mean(&clusters, method)
+        let mut estimate = estimate_mean(&clusters, method)?;
+        estimate.interval = estimate.interval.map(|(low, high)| (low.max(0.0), high.min(1.0)));
+        Some(estimate)
     }
 }
 
