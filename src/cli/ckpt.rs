@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn check_is_there(path: &Path) -> Result<(), UsageError> {
-    if path.is_dir() { Ok(()) } else { Err(UsageError(format!("{}: there is no such directory", path.display()))) }
+    if path.is_dir() { Ok(()) } else { Err(UsageError(format!("{} is no directory", path.display()))) }
 }
 
 fn list(run: &Path, json: bool) -> Result<()> {

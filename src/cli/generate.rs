@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     chat: bool,
     /// Completions per prompt.
-    #[arg(long, short, default_value_t = 1)]
+    #[arg(long, short, default_value_t = 1, value_parser = at_most_a_million)]
     n: usize,
     /// Softmax temperature; 0 is greedy.
     #[arg(long, default_value_t = 1.0)]
@@ -67,6 +67,12 @@ struct Source {
     /// JSONL file of prompts: {"prompt": "…"} or {"messages": […]} a line.
     #[arg(long)]
     prompts: Option<PathBuf>,
+}
+
+/// A number that more would be a slip of the keyboard.
+fn at_most_a_million(text: &str) -> Result<usize, String> {
+    let number: usize = text.parse().map_err(|_| format!("`{text}` is no whole number"))?;
+    if number <= 1_000_000 { Ok(number) } else { Err("expected at most 1000000".to_owned()) }
 }
 
 /// Runs the subcommand.

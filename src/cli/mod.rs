@@ -4,6 +4,7 @@
 //! Results go to stdout, everything else to stderr.
 
 use std::io::IsTerminal;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -83,17 +84,46 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     torch_ext_sys::keep_freed_memory();
     log_to_stderr();
-    match run(cli.command) {
+    std::panic::set_hook(Box::new(report_fault));
+    // The hook has said what happened; what is left of the program can't be trusted with more than ending.
+    match catch_unwind(AssertUnwindSafe(|| run(cli.command))).unwrap_or_else(|_| Err(Fault.into())) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Fault>() => ExitCode::FAILURE,
         Err(error) if error.is::<Interrupted>() => {
             eprintln!("{error}");
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", describe(&error));
             ExitCode::from(if error.chain().any(|cause| cause.is::<UsageError>()) { 2 } else { 1 })
         }
     }
+}
+
+/// The program found itself in a state it was thought never to be in.
+#[derive(Debug, thiserror::Error)]
+#[error("a fault of the program")]
+struct Fault;
+
+/// What a user sees of a panic: one message that says where, and what to do with it.
+fn report_fault(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("no message");
+    // libtorch appends its own call stack to what went wrong.
+    let first = message.lines().next().unwrap_or_default();
+    let place = panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
+    eprintln!("error: a fault in skein itself ({place}): {first}\nPlease report it with the command and the config.");
+    if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+        eprintln!("{}", std::backtrace::Backtrace::force_capture());
+    }
+}
+
+/// An error with its causes, each said once: some say their cause themselves.
+fn describe(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
+        () if said.is_empty() => cause,
+        () if said.ends_with(&cause) => said,
+        () => format!("{said}: {cause}"),
+    })
 }
 
 /// `SKEIN_LOG` takes tracing's filter syntax; the default shows what a user wants to know.

@@ -23,11 +23,14 @@ struct Layer {
 }
 
 impl KvCache {
-    /// Uninitialised memory for `num_blocks` blocks in each of `num_layers` layers.
-    pub(super) fn new(heads: Heads, num_layers: usize, num_blocks: usize) -> Self {
-        let memory = |block: usize| Tensor::empty([(num_blocks * block) as i64], (Kind::Float, Device::Cpu));
-        let layer = |_| Layer { keys: memory(heads.key_block()), values: memory(heads.value_block()) };
-        Self { heads, layers: (0..num_layers).map(layer).collect() }
+    /// Uninitialised memory for `num_blocks` blocks in each of `num_layers` layers; none where there is not so much.
+    pub(super) fn new(heads: Heads, num_layers: usize, num_blocks: usize) -> Option<Self> {
+        let memory = |block: usize| {
+            let len = i64::try_from(num_blocks.checked_mul(block)?).ok()?;
+            Tensor::f_empty([len], (Kind::Float, Device::Cpu)).ok()
+        };
+        let layer = |_| Some(Layer { keys: memory(heads.key_block())?, values: memory(heads.value_block())? });
+        Some(Self { heads, layers: (0..num_layers).map(layer).collect::<Option<_>>()? })
     }
 
     pub(super) fn heads(&self) -> Heads {

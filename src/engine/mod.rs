@@ -50,6 +50,12 @@ impl Default for EngineConfig {
 /// Why an engine cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
+    /// The cache is larger than what can be had.
+    #[error("`cache_tokens` is {cache_tokens}: there is not that much memory for keys and values")]
+    CacheMemory {
+        /// Tokens asked for.
+        cache_tokens: usize,
+    },
     /// The weights are of another type or elsewhere.
     #[error("generation runs in f32 on CPU; this model's weights are {kind} on {device}. Load it as f32 on CPU")]
     Unsupported {
@@ -145,7 +151,8 @@ impl<'m> Engine<'m> {
             num_kv_heads: shapes.num_key_value_heads as usize,
             head_dim: shapes.head_dim as usize,
         };
-        let cache = KvCache::new(heads, shapes.num_hidden_layers, cache_tokens.div_ceil(BLOCK_TOKENS));
+        let cache = KvCache::new(heads, shapes.num_hidden_layers, cache_tokens.div_ceil(BLOCK_TOKENS))
+            .ok_or(EngineError::CacheMemory { cache_tokens })?;
         Ok(Self { model, config, runner: ModelRunner::new(cache), timings: Timings::default() })
     }
 

@@ -63,7 +63,12 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
 
     while state.stage_step < total {
         let started = Instant::now();
-        let batch = collect_batch(session, state, &config, &mut engine, &mut prompts)?;
+        let before = state.clone();
+        let Some(batch) = collect_batch(session, state, &config, &mut engine, &mut prompts)? else {
+            *state = before;
+            session.save(state, &trainer)?;
+            return Ok(StageEnd::Interrupted);
+        };
         let mut training = training_groups(&batch.groups, &prompts.ids, &config);
         let reference_time = score_reference(reference.as_ref(), &mut training)?;
         set_advantages(&mut training, &batch.groups, &config);
@@ -132,16 +137,20 @@ fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Resul
 }
 
 /// Rounds of generation until `batch_size` accepted groups wait, or the bound is reached; then the oldest are the batch.
+/// None when the run is asked to stop between two rounds: the step has then not begun, and its draws are made again.
 fn collect_batch(
     session: &Session,
     state: &mut RunState,
     config: &RlConfig,
     engine: &mut Engine<'_>,
     prompts: &mut Prompts,
-) -> Result<Batch> {
+) -> Result<Option<Batch>> {
     let mut rounds = Vec::new();
     state.ledger.expire(state.stage_step, config.max_staleness as u64);
     while state.ledger.num_waiting() < config.batch_size && rounds.len() < config.max_rounds {
+        if session.interrupt.requested() {
+            return Ok(None);
+        }
         let first = prompts.order.position();
         let missing = config.batch_size - state.ledger.num_waiting();
         let wanted = prompts.order.next_batch(missing.max(config.rollout_batch_size));
@@ -172,7 +181,7 @@ fn collect_batch(
             state.ledger.filtered
         );
     }
-    Ok(Batch { groups: state.ledger.take(config.batch_size), rounds })
+    Ok(Some(Batch { groups: state.ledger.take(config.batch_size), rounds }))
 }
 
 fn score_reference(reference: Option<&ReferenceModel>, groups: &mut [TrainingGroup]) -> Result<Duration> {

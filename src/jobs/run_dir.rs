@@ -3,11 +3,13 @@
 //! A directory belongs to one run. It is never shared, and never taken over silently: another run's
 //! directory is refused, and resuming with a config that would change the training is refused too.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde_json::json;
 use skein_io::atomic::write_atomically;
 
@@ -53,10 +55,12 @@ impl std::str::FromStr for Resume {
     }
 }
 
-/// An opened run directory.
-#[derive(Debug, Clone)]
+/// An opened run directory. While it lives, no other process can open it.
+#[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
+    /// The directory itself, locked; the system lets go of it when the process ends, however it ends.
+    lock: Option<File>,
 }
 
 impl RunDir {
@@ -77,6 +81,8 @@ impl RunDir {
             let before =
                 fs::read_to_string(&config_path).with_context(|| format!("reading {}", config_path.display()))?;
             refuse_other_training(&before, config, &config_path)?;
+        } else if root.exists() && !root.is_dir() {
+            return Err(UsageError(format!("{} is a file, --out takes a directory", root.display())).into());
         } else if root.is_dir() && !is_hardly_begun(root)? {
             return Err(UsageError(format!(
                 "{} is not empty and holds no run (no config.toml): choose another --out",
@@ -84,17 +90,21 @@ impl RunDir {
             ))
             .into());
         }
-        Ok(Self { root: root.to_owned() })
+        let lock = root.is_dir().then(|| lock(root)).transpose()?;
+        Ok(Self { root: root.to_owned(), lock })
     }
 
     /// Creates the directory and records the config and what produced the run: command, versions, host, seed.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn create(&self, config: &str, seed: u64) -> Result<()> {
+    pub fn create(&mut self, config: &str, seed: u64) -> Result<()> {
         let create =
             |folder: &Path| fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()));
         create(&self.root)?;
+        if self.lock.is_none() {
+            self.lock = Some(lock(&self.root)?);
+        }
         // First and whole: it is what makes the directory this run's.
         let path = self.root.join("config.toml");
         write_atomically(&path, config.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
@@ -140,6 +150,27 @@ impl RunDir {
         });
         let path = self.root.join("environment.json");
         fs::write(&path, format!("{environment:#}\n")).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// Takes the directory for this process.
+///
+/// # Errors
+/// [`UsageError`] when another process has it.
+fn lock(root: &Path) -> Result<File> {
+    let directory = File::open(root).with_context(|| format!("opening {}", root.display()))?;
+    match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(directory),
+        Err(Errno::WOULDBLOCK) => Err(UsageError(format!(
+            "another process is running in {}: wait for it, or choose another --out",
+            root.display()
+        ))
+        .into()),
+        Err(error) => {
+            // Some network file systems have no locks; a run is better than none.
+            tracing::warn!("{} can't be locked against other processes: {error}", root.display());
+            Ok(directory)
+        }
     }
 }
 
@@ -220,6 +251,18 @@ mod tests {
         refuse_other_training(before, "seed = 1\n[rl]\nsteps = 9\nlr = 1e-6\n", path).unwrap();
         let error = refuse_other_training(before, "seed = 1\n[rl]\nsteps = 5\nlr = 2e-6\n", path).unwrap_err();
         assert!(error.to_string().contains("rl.lr"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("run");
+        let mut first = RunDir::check(&root, "seed = 1\n", &Resume::Auto).unwrap();
+        first.create("seed = 1\n", 0).unwrap();
+        let second = open(&root, "seed = 1\n", &Resume::Auto).unwrap_err();
+        assert!(second.is::<UsageError>() && second.to_string().contains("another process"), "{second}");
+        drop(first);
+        open(&root, "seed = 1\n", &Resume::Auto).unwrap();
     }
 
     #[test]

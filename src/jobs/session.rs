@@ -92,10 +92,14 @@ impl Session {
         let graders = counted_graders(&config.reward, needs, code_runs.clone())?;
         let rewards = reward_context(&config)?.with_graders(graders);
         check_tasks(&tasks, &rewards)?;
-        let run = RunDir::check(out, &config.to_toml(), resume)?;
-        let manager = || CheckpointManager::new(run.root(), config.checkpoint.keep_last);
+        if config.model.dtype != Dtype::F32 {
+            let problem = "model.dtype is not \"f32\": generation runs in f32 on the CPU, and on nothing else yet";
+            return Err(UsageError(problem.into()).into());
+        }
+        let mut run = RunDir::check(out, &config.to_toml(), resume)?;
+        let keep_last = config.checkpoint.keep_last;
         let resumed = match resume {
-            Resume::Auto if run.root().is_dir() => manager()?.load_latest()?,
+            Resume::Auto if run.root().is_dir() => CheckpointManager::new(run.root(), keep_last)?.load_latest()?,
             Resume::Off | Resume::Auto => None,
             Resume::Path(dir) => Some(load_checkpoint(dir).map_err(|error| UsageError(error.to_string()))?),
         };
@@ -110,7 +114,7 @@ impl Session {
             encoder.prompts(&tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
         }
         run.create(&config.to_toml(), config.seed)?;
-        let checkpoints = manager()?;
+        let checkpoints = CheckpointManager::new(run.root(), keep_last)?;
         let files = MetricsOptions { csv: config.logging.csv, tensorboard: config.logging.tensorboard };
         let metrics = match resume {
             Resume::Off => MetricsWriter::create(run.root(), files)?,
@@ -441,7 +445,10 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
     };
     let matcher = match &section.embedder {
         None => SkillMatcher::exact(bank),
-        Some(model) => SkillMatcher::nearest(bank, Box::new(Embedder::load(model)?), section.min_cosine)?,
+        Some(model) => {
+            let embedder = Embedder::load(model).context("reward.embedder")?;
+            SkillMatcher::nearest(bank, Box::new(embedder), section.min_cosine)?
+        }
     };
     RewardContext::with_matcher(rule, &table, matcher, &table.skills())
         .map_err(|error| UsageError(error.to_string()).into())

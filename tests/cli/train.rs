@@ -299,7 +299,7 @@ fn checkpoints_are_listed_verified_exported_and_pruned() {
     assert!(!bench.out("x").exists());
     assert_eq!(stdout(&["ckpt", "prune", run, "--keep-last", "1"]).lines().count(), 2);
     assert_eq!(stdout(&["ckpt", "ls", run, "--json"]).lines().count(), 1);
-    assert_refused(&["ckpt", "ls", "no/such/run"], 2, "no such directory");
+    assert_refused(&["ckpt", "ls", "no/such/run"], 2, "is no directory");
 }
 
 /// A scorer of the user's whose score depends on the answer alone and whose time does not.

@@ -20,6 +20,11 @@ impl AtomicFile {
     /// # Errors
     /// Whatever the operating system says, for instance when the folder does not exist.
     pub fn create(path: &Path) -> io::Result<Self> {
+        // A link is followed, not replaced: whoever made it wants the file where it points.
+        let path = &if path.is_symlink() { fs::canonicalize(path)? } else { path.to_owned() };
+        if path.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "a directory stands where a file should go"));
+        }
         let name =
             path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         let temporary = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));

@@ -23,6 +23,9 @@ use crate::jobs::{GraderNeeds, build_graders};
 /// What is scored by default: a few cases of each domain that needs no judge.
 const CASES: &str = include_str!("../../../benches/reward_cases.jsonl");
 
+/// Longest measurement.
+const MAX_SECONDS: f64 = 3600.0;
+
 /// Arguments of `skein bench reward`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -43,8 +46,9 @@ pub struct Args {
 /// Runs the benchmark.
 pub fn run(args: Args) -> Result<()> {
     let usage = |error: &dyn std::fmt::Display| UsageError(error.to_string());
-    if !(args.seconds > 0.0 && args.seconds.is_finite()) {
-        return Err(UsageError(format!("--seconds is {}, expected more than 0", args.seconds)).into());
+    if !(args.seconds > 0.0 && args.seconds <= MAX_SECONDS) {
+        let problem = format!("--seconds is {}, expected more than 0 and at most {MAX_SECONDS}", args.seconds);
+        return Err(UsageError(problem).into());
     }
     let lines: Vec<(usize, Case)> = match &args.cases {
         Some(path) => read_jsonl(path).map_err(|error| usage(&error))?,

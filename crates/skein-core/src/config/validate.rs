@@ -11,6 +11,11 @@ use crate::types::SamplingParams;
 /// Most steps of a task in the task format.
 const MAX_TASK_STEPS: usize = 10;
 
+/// Largest count of anything that a config asks for.
+const MAX_COUNT: usize = 100_000_000;
+/// Longest that graders may take over one response, in seconds: a day.
+const MAX_GRADER_SECS: f64 = 86_400.0;
+
 /// Something impossible, with the keys it is about (the one to change first).
 pub(super) struct Finding {
     pub keys: Vec<String>,
@@ -32,6 +37,7 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     check.eval(&config.eval);
     check.reward(&config.reward);
     check.at_least(1, "rollout.max_sequences", config.rollout.max_sequences);
+    check.at_least(0, "rollout.cache_tokens", config.rollout.cache_tokens);
     check.stages(config);
     check.lengths(config);
     check.findings
@@ -49,8 +55,15 @@ impl Check {
     }
 
     fn at_least(&mut self, least: usize, key: &str, value: usize) {
+        self.count(least, MAX_COUNT, key, value);
+    }
+
+    /// A count beyond `most` is a slip of the keyboard, and would end in an allocation that fails.
+    fn count(&mut self, least: usize, most: usize, key: &str, value: usize) {
         if value < least {
             self.add(&[key], format!("is {value}; expected {least} or more"));
+        } else if value > most {
+            self.add(&[key], format!("is {value}; expected at most {most}"));
         }
     }
 
@@ -101,16 +114,16 @@ impl Check {
     }
 
     fn scratch(&mut self, s: &ScratchConfig) {
-        for (field, value) in [
-            ("hidden_size", s.hidden_size),
-            ("intermediate_size", s.intermediate_size),
-            ("num_hidden_layers", s.num_hidden_layers),
-            ("num_attention_heads", s.num_attention_heads),
-            ("num_key_value_heads", s.num_key_value_heads),
-            ("head_dim", s.head_dim),
-            ("max_position_embeddings", s.max_position_embeddings),
+        for (field, value, most) in [
+            ("hidden_size", s.hidden_size, 1 << 16),
+            ("intermediate_size", s.intermediate_size, 1 << 20),
+            ("num_hidden_layers", s.num_hidden_layers, 1 << 10),
+            ("num_attention_heads", s.num_attention_heads, 1 << 10),
+            ("num_key_value_heads", s.num_key_value_heads, 1 << 10),
+            ("head_dim", s.head_dim, 1 << 12),
+            ("max_position_embeddings", s.max_position_embeddings, 1 << 22),
         ] {
-            self.at_least(1, &format!("model.scratch.{field}"), value);
+            self.count(1, most, &format!("model.scratch.{field}"), value);
         }
         self.positive("model.scratch.rope_theta", s.rope_theta);
         self.positive("model.scratch.init_std", s.init_std);
@@ -143,6 +156,13 @@ impl Check {
         self.at_least(1, "sft.batch_size", sft.batch_size);
         self.at_least(2, "sft.max_length", sft.max_length);
         self.at_least(1, "sft.log_every", sft.log_every);
+        for (key, value) in [
+            ("sft.max_steps", sft.max_steps),
+            ("sft.epochs", sft.epochs),
+            ("sft.micro_batch_tokens", sft.micro_batch_tokens),
+        ] {
+            self.at_least(0, key, value);
+        }
         if sft.micro_batch_tokens < sft.max_length {
             let message =
                 format!("is {}, less than one sequence of sft.max_length ({})", sft.micro_batch_tokens, sft.max_length);
@@ -173,6 +193,14 @@ impl Check {
             ("rl.max_rounds", rl.max_rounds),
         ] {
             self.at_least(1, key, value);
+        }
+        for (key, value) in [
+            ("rl.rollout_batch_size", rl.rollout_batch_size),
+            ("rl.max_staleness", rl.max_staleness),
+            ("rl.micro_batch_tokens", rl.micro_batch_tokens),
+            ("rl.warmup_steps", rl.warmup_steps),
+        ] {
+            self.at_least(0, key, value);
         }
         if rl.group_size == 1 && rl.filter {
             self.add(
@@ -273,7 +301,9 @@ impl Check {
         self.positive("reward.entropy_scale", reward.entropy_scale);
         let cosine = f64::from(reward.min_cosine);
         self.range("reward.min_cosine", cosine, (-1.0..=1.0).contains(&cosine), "at least -1 and at most 1");
-        self.range("reward.grader_secs", reward.grader_secs, reward.grader_secs > 0.0, "above 0");
+        let secs = reward.grader_secs;
+        let expected = format!("above 0 and at most {MAX_GRADER_SECS}");
+        self.range("reward.grader_secs", secs, secs > 0.0 && secs <= MAX_GRADER_SECS, &expected);
         let error_rate = reward.max_error_rate;
         self.range("reward.max_error_rate", error_rate, (0.0..=1.0).contains(&error_rate), "at least 0 and at most 1");
         for (key, value) in [
