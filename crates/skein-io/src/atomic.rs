@@ -22,11 +22,11 @@ impl AtomicFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         // A link is followed, not replaced: whoever made it wants the file where it points.
         let path = &if path.is_symlink() { fs::canonicalize(path)? } else { path.to_owned() };
+        let name =
+            path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         if path.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "a directory stands where a file should go"));
         }
-        let name =
-            path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
         let temporary = path.with_file_name(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
         let file = BufWriter::new(File::create(&temporary)?);
         Ok(Self { path: path.to_owned(), temporary, file, committed: false })
@@ -102,6 +102,11 @@ mod tests {
         fs::create_dir(&occupied).expect("writable");
         write_atomically(&occupied, b"x").expect_err("a folder stands there");
         assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 1);
+        let (file, link) = (occupied.join("b.txt"), folder.path().join("link"));
+        fs::write(&file, b"old").expect("writable");
+        std::os::unix::fs::symlink(&file, &link).expect("links are possible");
+        write_atomically(&link, b"new").expect("writable");
+        assert!(link.is_symlink() && fs::read(&file).expect("there") == b"new", "a link is followed");
         assert_eq!(write_atomically(Path::new("/"), b"x").expect_err("no name").kind(), io::ErrorKind::InvalidInput);
     }
 }
