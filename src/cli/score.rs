@@ -51,6 +51,7 @@ pub fn run(args: Args) -> Result<()> {
     let outcomes: Vec<Result<f64, CaseError>> = cases.par_iter().map(|(_, case)| case.score(&graders)).collect();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
+    let mut first_error = None;
     for ((number, case), outcome) in cases.iter().zip(outcomes) {
         if args.json {
             writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
@@ -60,7 +61,10 @@ pub fn run(args: Args) -> Result<()> {
         let tally = tallies.entry(group).or_default();
         tally.cases += 1;
         match outcome {
-            Err(_) => tally.failed += 1,
+            Err(error) => {
+                tally.failed += 1;
+                first_error.get_or_insert_with(|| format!("case {}: {error}", case.id.as_deref().unwrap_or("?")));
+            }
             Ok(score) => {
                 tally.sum += score;
                 tally.expected += usize::from(case.expected.is_some());
@@ -70,7 +74,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     let num_failed: usize = tallies.values().map(|tally| tally.failed).sum();
     if num_failed > 0 {
-        tracing::warn!("{num_failed} of {} cases could not be scored", cases.len());
+        let first = first_error.unwrap_or_default();
+        tracing::warn!("{num_failed} of {} cases could not be scored, the first: {first}", cases.len());
     }
     if !args.json {
         let rows: Vec<Vec<String>> = tallies.iter().map(|(group, tally)| row(group, tally)).collect();

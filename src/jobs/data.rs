@@ -120,7 +120,7 @@ impl<'a> PromptEncoder<'a> {
                 let ids = self.task(task)?;
                 if ids.len() > limit {
                     bail!(UsageError(format!(
-                        "task `{}`: its prompt has {} tokens, {limit_name} allows {limit}; raise it or leave the task out",
+                        "task `{}`: its prompt has {} tokens, {limit_name} allows {limit}; allow more or leave the task out",
                         task.id,
                         ids.len()
                     )));

@@ -83,9 +83,10 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
     let source = config.tasks.as_ref().expect("a config with an eval stage has eval tasks");
     let tasks = load_tasks(source)?;
     let model = session.model.clone();
-    let context = model.config().max_position_embeddings.saturating_sub(config.sampling.max_new_tokens);
+    // A completion ends where the context does, whatever eval.sampling.max_new_tokens allows.
+    let longest = model.config().max_position_embeddings - 1;
     let prompts =
-        session.encoder(&tasks)?.prompts(&tasks, context, "the model's context less eval.sampling.max_new_tokens")?;
+        session.encoder(&tasks)?.prompts(&tasks, longest, "the model's context, with a token to generate,")?;
     let mut engine = session.engine(model.as_ref())?;
     let started = Instant::now();
     let mut progress = Progress::new("eval", tasks.len() as u64, 0);

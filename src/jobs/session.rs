@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skein_core::config::{Config, Dtype, RlConfig, Stage};
+use skein_core::reward::format::{StepCount, parse_response};
 use skein_core::reward::matcher::SkillMatcher;
 use skein_core::reward::{RewardContext, RewardRule};
 use skein_core::skill::{Bank, EntropyTable};
@@ -336,8 +337,7 @@ fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillTask>)>> {
 fn check_tasks(tasks: &[(Stage, Vec<CrossSkillTask>)], rewards: &RewardContext) -> Result<()> {
     for (stage, task) in tasks.iter().flat_map(|(stage, tasks)| tasks.iter().map(move |task| (stage, task))) {
         let problem = match stage {
-            Stage::Sft if task.trace.is_some() => None,
-            Stage::Sft => Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id)),
+            Stage::Sft => trace_problem(task),
             Stage::Rl | Stage::Eval => rewards.check_task(task).err().map(|error| error.to_string()),
         };
         if let Some(problem) = problem {
@@ -345,6 +345,15 @@ fn check_tasks(tasks: &[(Stage, Vec<CrossSkillTask>)], rewards: &RewardContext) 
         }
     }
     Ok(())
+}
+
+/// Why a task can't be imitated: no trace, or one that would earn nothing.
+fn trace_problem(task: &CrossSkillTask) -> Option<String> {
+    let Some(trace) = &task.trace else {
+        return Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id));
+    };
+    let malformed = parse_response(trace, task.steps.len(), StepCount::Strict).err()?;
+    Some(format!("task `{}`: its trace does not keep the response format: {malformed}", task.id))
 }
 
 struct StartModel {

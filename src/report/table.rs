@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use skein_core::eval::{EvalSummary, IntervalMethod, MeanEstimate, paired_difference, render_table};
 
+use crate::cli::UsageError;
 use crate::jobs::eval::{Evaluation, read_evaluations};
 
 /// One arm: its last evaluation over all runs given.
@@ -16,15 +17,20 @@ pub struct Arm {
     pub evaluation: Evaluation,
 }
 
-/// The arms of some runs, in the order of the runs. An arm that occurs again (the base model, say) is taken once; the
-/// last evaluation of a run's own arm counts.
+/// The arms of some runs, in the order of the runs. An arm that occurs again with the same scores (the base model, say)
+/// is taken once; one of the same name with other scores gets its run's name beside it. The last evaluation of a run's
+/// own arm counts.
 ///
 /// # Errors
-/// When a run holds no evaluation.
+/// When a run holds no evaluation, or the runs were evaluated on different tasks.
 pub fn collect_arms(runs: &[PathBuf]) -> Result<Vec<Arm>> {
     let mut arms: Vec<Arm> = Vec::new();
     for run in runs {
-        for evaluation in read_evaluations(run)? {
+        for mut evaluation in read_evaluations(run)? {
+            let name = evaluation.arm.clone();
+            if arms.iter().any(|arm| arm.run != *run && arm.evaluation.arm == name && !same_scores(arm, &evaluation)) {
+                evaluation.arm = format!("{name} ({})", run.file_name().unwrap_or(run.as_os_str()).display());
+            }
             match arms.iter_mut().find(|arm| arm.evaluation.arm == evaluation.arm) {
                 None => arms.push(Arm { run: run.clone(), evaluation }),
                 Some(known) if known.run == *run => known.evaluation = evaluation,
@@ -32,7 +38,24 @@ pub fn collect_arms(runs: &[PathBuf]) -> Result<Vec<Arm>> {
             }
         }
     }
+    if let Some(other) = arms.iter().find(|arm| !same_tasks(&arms[0].evaluation, &arm.evaluation)) {
+        return Err(UsageError(format!(
+            "{} and {} were evaluated on different tasks or numbers of samples: their scores can't be compared",
+            arms[0].run.display(),
+            other.run.display()
+        ))
+        .into());
+    }
     Ok(arms)
+}
+
+fn same_scores(arm: &Arm, evaluation: &Evaluation) -> bool {
+    arm.evaluation.tasks == evaluation.tasks && arm.evaluation.step == evaluation.step
+}
+
+fn same_tasks(one: &Evaluation, other: &Evaluation) -> bool {
+    let ids = |evaluation: &Evaluation| evaluation.tasks.iter().map(|task| task.id.clone()).collect::<Vec<_>>();
+    one.samples == other.samples && ids(one) == ids(other)
 }
 
 /// The table as text, with what it may and may not be read as.

@@ -105,7 +105,7 @@ impl Check {
             if !path.join("config.json").is_file() {
                 self.add(&["model.path"], format!("{name} holds no config.json: not a Hugging Face model directory"));
             }
-        } else if !is_hub_id(name) {
+        } else if !is_hub_id(name) || path.parent().is_some_and(|parent| parent.is_dir() && parent != Path::new("")) {
             self.add(
                 &["model.path"],
                 format!("there is no directory {name}, and it is not a hub id like `owner/name`"),

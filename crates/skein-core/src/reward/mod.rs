@@ -43,7 +43,10 @@ pub enum RewardError {
         source: ScoreError,
     },
     /// The task's own skills have no entropy.
-    #[error("task `{task}`: the entropy table does not cover the switch from `{from}` to `{to}`")]
+    #[error(
+        "task `{task}`: the entropy table does not cover the switch from `{from}` to `{to}`; give a table that does \
+         (reward.entropy_table), or set reward.lambda_ent = 0"
+    )]
     GoldSwitch {
         /// The task's id.
         task: String,
@@ -358,10 +361,9 @@ mod tests {
         let mut unmeasured = task();
         unmeasured.steps[1].skill = "Unmeasured".into();
         let error = context.check_task(&unmeasured).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "task `t`: the entropy table does not cover the switch from `Math, Sums` to `Science, Unmeasured`"
-        );
+        let expected =
+            "task `t`: the entropy table does not cover the switch from `Math, Sums` to `Science, Unmeasured`; ";
+        assert!(error.starts_with(expected), "{error}");
         let mut bad_gold = task();
         bad_gold.steps[1].answer = "Z".into();
         assert!(context.check_task(&bad_gold).unwrap_err().to_string().contains("`Z`"));

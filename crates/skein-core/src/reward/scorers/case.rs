@@ -14,6 +14,7 @@ use super::{
     Graders, ScoreError, as_score, coding, final_text, information_extraction, logic, math, planning, science,
 };
 use crate::skill::Domain;
+use crate::task::Step;
 
 /// One line of a case file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -77,6 +78,17 @@ impl Case {
     /// When the domain has no scorer, the gold answer is unusable, a back end is missing or fails, or a field has the
     /// wrong shape.
     pub fn score(&self, graders: &Graders) -> Result<f64, CaseError> {
+        if graders.external.contains_key(&self.domain) {
+            let step = Step {
+                question: self.question.clone(),
+                answer: self.gold()?,
+                domain: self.domain,
+                skill: String::new(),
+                options: self.options(),
+                standalone: None,
+            };
+            return Ok(super::score(&step, &self.pred()?, graders, Instant::now() + graders.time_limit)?);
+        }
         match (self.domain, self.kind.as_deref()) {
             (Domain::Math, _) => {
                 let rules = self.opts.precision.map_or_else(math::Rules::default, |decimals| math::Rules { decimals });
