@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::CheckpointError;
 use super::manager::{
-    MANIFEST, TEMPORARY_PREFIX, TRAINER_DIR, entries, file_name, relative_files, remove, step_of, sync, verify,
+    MANIFEST, TEMPORARY_PREFIX, TRAINER_DIR, entries, file_name, relative_files, remove, step_of, sync,
+    verify_checkpoint,
 };
 
 /// One `step_NNNNNN` directory as it is found.
@@ -46,20 +47,12 @@ pub fn list_checkpoints(run_dir: &Path) -> Result<Vec<FoundCheckpoint>, Checkpoi
     Ok(found)
 }
 
-/// Checks every file of the checkpoint directory `dir` against its manifest.
-///
-/// # Errors
-/// The first file that is missing or not what was written.
-pub fn verify_checkpoint(dir: &Path) -> Result<(), CheckpointError> {
-    verify(dir)
-}
-
 /// Copies the model of a checkpoint, and nothing of the trainer's, to the new directory `out`: whole or not at all.
 ///
 /// # Errors
 /// When the checkpoint is damaged, `out` exists, or a file cannot be written.
 pub fn export_checkpoint(dir: &Path, out: &Path) -> Result<(), CheckpointError> {
-    verify(dir)?;
+    verify_checkpoint(dir)?;
     if out.exists() {
         let problem = "is there already; choose another place".to_owned();
         return Err(CheckpointError::Damaged { path: out.to_path_buf(), problem });

@@ -22,7 +22,7 @@ use super::reader::read_tensors;
 use super::writer::{write_json, write_safetensors};
 
 pub(super) const MANIFEST: &str = "MANIFEST.json";
-pub(super) const LATEST: &str = "latest";
+const LATEST: &str = "latest";
 const STEP_PREFIX: &str = "step_";
 /// Whatever begins like this is unfinished or already given up.
 pub(super) const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -239,7 +239,7 @@ impl CheckpointManager {
         let newest = pointed_at.unwrap_or(u64::MAX);
         for step in self.steps()?.into_iter().rev().filter(|&step| step <= newest) {
             let dir = self.run_dir.join(step_name(step));
-            match verify(&dir) {
+            match verify_checkpoint(&dir) {
                 Ok(()) => return Ok(Some((step, dir))),
                 Err(error) => tracing::warn!("checkpoint {} is damaged, trying the one before: {error}", dir.display()),
             }
@@ -261,7 +261,7 @@ impl CheckpointManager {
 /// # Errors
 /// What is missing, damaged or unreadable.
 pub fn load_checkpoint(dir: &Path) -> Result<Loaded, CheckpointError> {
-    verify(dir)?;
+    verify_checkpoint(dir)?;
     read(dir)
 }
 
@@ -272,8 +272,11 @@ fn read(dir: &Path) -> Result<Loaded, CheckpointError> {
     Ok(Loaded { step: manifest.step, dir: dir.into(), train_state: TrainState { tensors, state } })
 }
 
-/// Checks every file the manifest lists by size and hash.
-pub(super) fn verify(dir: &Path) -> Result<(), CheckpointError> {
+/// Checks every file of the checkpoint directory `dir` against its manifest, by size and hash.
+///
+/// # Errors
+/// The first file that is missing or not what was written.
+pub fn verify_checkpoint(dir: &Path) -> Result<(), CheckpointError> {
     for (name, expected) in read_manifest(dir)?.files {
         let path = dir.join(name);
         let size = fs::metadata(&path).map_err(CheckpointError::io("read", &path))?.len();

@@ -131,19 +131,17 @@ impl<'a> PromptEncoder<'a> {
     }
 }
 
-/// The skill-entropy level of each task; none for a task of one step or with a skill that `table` lacks.
-///
-/// # Errors
-/// When the table has no levels.
-pub fn levels_of(tasks: &[CrossSkillTask], table: &EntropyTable) -> Result<Vec<Option<Level>>> {
-    let levels = table.levels()?;
+/// The skill-entropy level of each task; none for a task of one step or with a skill that `table` lacks, and none at all
+/// where the table knows no switch between domains to part levels by.
+pub fn levels_of(tasks: &[CrossSkillTask], table: &EntropyTable) -> Vec<Option<Level>> {
+    let Ok(levels) = table.levels() else { return vec![None; tasks.len()] };
     let level = |task: &CrossSkillTask| {
         let skills: Vec<SkillKey> = task.steps.iter().map(Step::key).collect();
         // A skill the table lacks is an error where a reward needs it; for a level it only means that there is none.
         let entropy = table.sequence(&skills).ok().flatten()?;
         Some(levels.level(entropy))
     };
-    Ok(tasks.iter().map(level).collect())
+    tasks.iter().map(level).collect()
 }
 
 /// The domains that occur in a task set, in the bank's order.

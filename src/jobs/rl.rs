@@ -123,7 +123,7 @@ fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Resul
     let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
     let tasks = load_tasks(source)?;
     let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens, MAX_PROMPT)?;
-    let levels = levels_of(&tasks, &entropy_table(&session.config)?)?;
+    let levels = levels_of(&tasks, &entropy_table(&session.config)?);
     let seed = session.config.seed;
     let order = match &config.level_weights {
         None => PromptSampler::new(tasks.len(), seed, state.prompts)?,

@@ -109,10 +109,9 @@ impl Session {
         let tokenizer = Tokenizer::load(&start.assets)?;
         refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
         let template = chat_template(&start.assets)?;
-        if let Some(source) = config.rl.tasks.as_ref().filter(|_| config.stages.contains(&Stage::Rl)) {
-            let tasks = load_tasks(source)?;
-            let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(&tasks))?;
-            encoder.prompts(&tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
+        if let Some((_, tasks)) = tasks.iter().find(|(stage, _)| *stage == Stage::Rl) {
+            let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(tasks))?;
+            encoder.prompts(tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
         }
         run.create(&config.to_toml(), config.seed)?;
         let checkpoints = CheckpointManager::new(run.root(), keep_last)?;
