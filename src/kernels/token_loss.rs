@@ -124,11 +124,9 @@ impl Kernel for Measure<'_> {
                 max = S::max(max, S::load(lanes.as_ptr()));
             }
             let max = S::largest(max);
-            let (mut total, mut weighted) = (0.0, 0.0);
-            let mut add = |sum: S::V, product: S::V| {
-                total += f64::from(S::sum(sum));
-                weighted += f64::from(S::sum(product));
-            };
+            let x = shifted::<S>(rest, max, factor);
+            let weight = exp::<S>(x);
+            let (mut total, mut weighted) = (f64::from(S::sum(weight)), f64::from(S::sum(S::mul(weight, x))));
             for chunk in whole.chunks(CHUNK / LANES) {
                 let (mut sum, mut product) = (S::splat(0.0), S::splat(0.0));
                 for lanes in chunk {
@@ -137,10 +135,9 @@ impl Kernel for Measure<'_> {
                     sum = S::add(sum, weight);
                     product = S::fma(weight, x, product);
                 }
-                add(sum, product);
+                total += f64::from(S::sum(sum));
+                weighted += f64::from(S::sum(product));
             }
-            let x = shifted::<S>(rest, max, factor);
-            add(exp::<S>(x), S::mul(exp::<S>(x), x));
             let log_total = f64::ln(total);
             let logprob = f64::from(logits[target] - max) / temperature - log_total;
             let stats = TokenStats { logprob: logprob as f32, entropy: (log_total - weighted / total) as f32 };
@@ -157,6 +154,27 @@ struct Differentiate<'a> {
     gradient: TokenGradient,
 }
 
+/// `d_logprob + d_entropy (ln p + entropy)` as `constant + slope · x`, with `x = factor · (logit - max)`, and the weight
+/// `scale · e^x` it is multiplied by.
+struct Line {
+    max: f32,
+    factor: f32,
+    scale: f32,
+    slope: f32,
+    constant: f32,
+}
+
+impl Line {
+    #[inline(always)]
+    unsafe fn gradient<S: Simd>(&self, logits: S::V) -> S::V {
+        unsafe {
+            let x = shifted::<S>(logits, self.max, self.factor);
+            let weight = S::mul(exp::<S>(x), S::splat(self.scale));
+            S::mul(weight, S::fma(x, S::splat(self.slope), S::splat(self.constant)))
+        }
+    }
+}
+
 impl Kernel for Differentiate<'_> {
     type Output = ();
 
@@ -170,21 +188,16 @@ impl Kernel for Differentiate<'_> {
         }
         let factor = (1.0 / temperature) as f32;
         let scale = (-(-measured.log_total).exp() / temperature) as f32;
-        // d_logprob + d_entropy (ln p + entropy), as constant + slope · (logit - max) / temperature.
         let constant = d_logprob + d_entropy * (f64::from(measured.stats.entropy) - measured.log_total) as f32;
         let (tail_start, len) = (row.len() / LANES * LANES, row.len());
         unsafe {
-            let gradient = |logits: S::V| {
-                let x = shifted::<S>(logits, measured.max, factor);
-                let weight = S::mul(exp::<S>(x), S::splat(scale));
-                S::mul(weight, S::fma(x, S::splat(d_entropy), S::splat(constant)))
-            };
+            let line = Line { max: measured.max, factor, scale, slope: d_entropy, constant };
             for lanes in row[..tail_start].as_chunks_mut::<LANES>().0 {
-                S::store(lanes.as_mut_ptr(), gradient(S::load(lanes.as_ptr())));
+                S::store(lanes.as_mut_ptr(), line.gradient::<S>(S::load(lanes.as_ptr())));
             }
             let tail = row[tail_start..].as_mut_ptr();
             let count = len - tail_start;
-            S::store_partial(tail, count, gradient(S::load_partial(tail, count, f32::NEG_INFINITY)));
+            S::store_partial(tail, count, line.gradient::<S>(S::load_partial(tail, count, f32::NEG_INFINITY)));
         }
         row[target] += d_logprob * factor;
     }
