@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub mod attention;
 pub mod cache;
+pub mod elementwise;
 pub mod sampler;
 mod simd;
 pub mod tensors;

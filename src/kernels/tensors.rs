@@ -44,12 +44,11 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Views `tensor` (`[N, …]`) as `N` rows, when each row is contiguous.
-    ///
-    /// # Panics
-    /// When the tensor is not f32 on CPU.
+    /// Views `tensor` (`[N, …]`) as `N` rows, when it is f32 on CPU and each row is contiguous.
     pub fn of(tensor: &'a Tensor) -> Option<Self> {
-        check(tensor);
+        if !is_for_kernels(tensor) {
+            return None;
+        }
         let (size, strides) = (tensor.size(), tensor.stride());
         let mut width = 1;
         for dim in (1..size.len()).rev() {
@@ -70,15 +69,24 @@ impl<'a> Rows<'a> {
         Some(Self { data, len, width, stride })
     }
 
+    /// The rows' values from `start`, `width` of each.
+    pub fn columns(&self, start: usize, width: usize) -> Self {
+        Self { data: if self.len == 0 { &[] } else { &self.data[start..] }, width, ..*self }
+    }
+
     /// Row `index`.
     pub fn row(&self, index: usize) -> &'a [f32] {
         &self.data[index * self.stride..][..self.width]
     }
 }
 
+fn is_for_kernels(tensor: &Tensor) -> bool {
+    tensor.kind() == Kind::Float && tensor.device() == Device::Cpu
+}
+
 fn check(tensor: &Tensor) {
     assert!(
-        tensor.kind() == Kind::Float && tensor.device() == Device::Cpu,
+        is_for_kernels(tensor),
         "the kernels take f32 tensors on CPU, not {:?} on {:?}",
         tensor.kind(),
         tensor.device()
@@ -97,5 +105,6 @@ mod tests {
         assert_eq!((rows.len, rows.width, rows.stride), (4, 3, 6));
         assert_eq!(rows.row(3), [20.0, 21.0, 22.0]);
         assert!(Rows::of(&wide.transpose(0, 1)).is_none());
+        assert!(Rows::of(&wide.to_kind(Kind::BFloat16)).is_none());
     }
 }

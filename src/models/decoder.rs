@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::weights::WeightsBuilder;
 use super::{Attend, AttentionSpec, CausalLm, ModelConfig, Rotary, Weights};
-use crate::nn::{Linear, RmsNorm, Rope};
+use crate::nn::{Linear, RmsNorm, Rope, gated};
 
 /// One layer of an architecture.
 pub(super) trait DecoderLayer {
@@ -130,9 +130,7 @@ impl SelfAttention {
         let qkv = self.qkv_proj.forward(x); // [N, (H + 2K) E]
         let (q, k, v) = match &self.qk_norms {
             None => {
-                // One rotation for queries and keys together.
-                let [qk, v] = split(&heads(&qkv), [num_heads + num_kv_heads, num_kv_heads], 1);
-                let [q, k] = split(&rotary.apply(&qk), [num_heads, num_kv_heads], 1);
+                let [q, k, v] = rotary.split_qkv(&qkv, num_heads, num_kv_heads);
                 (q, k, v)
             }
             Some([q_norm, k_norm]) => {
@@ -169,9 +167,7 @@ impl Mlp {
 
     /// `[N, D]` to `[N, D]`.
     pub(super) fn forward(&self, x: &Tensor) -> Tensor {
-        let width = self.down_proj.weight().size()[1];
-        let [gate, up] = split(&self.gate_up_proj.forward(x), [width, width], 1);
-        self.down_proj.forward(&(gate.silu() * up))
+        self.down_proj.forward(&gated(&self.gate_up_proj.forward(x)))
     }
 }
 

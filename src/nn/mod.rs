@@ -4,11 +4,14 @@
 //! [`crate::models::Weights`] lists; they never copy or convert a weight.
 
 pub mod attention;
+mod gate;
 pub mod linear;
 pub mod norm;
+mod recorded;
 pub mod rope;
 
 pub use attention::{Attend, AttentionSpec, DenseAttention};
+pub use gate::gated;
 pub use linear::Linear;
 pub use norm::RmsNorm;
 pub use rope::{Rope, RopeConfig, RopeScaling, Rotary};

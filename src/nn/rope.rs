@@ -10,6 +10,10 @@ use std::f64::consts::PI;
 
 use tch::{Device, Kind, Tensor};
 
+use super::recorded::{empty, record};
+use crate::kernels::elementwise::{self, Turn};
+use crate::kernels::tensors::{Rows, slice_mut};
+
 /// Base and scaling of one rotary embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RopeConfig {
@@ -148,7 +152,118 @@ pub struct Rotary {
 impl Rotary {
     /// Rotates `x`: `[N, H, E]` to `[N, H, E]`.
     pub fn apply(&self, x: &Tensor) -> Tensor {
+        let (Some(rows), Some([cos, sin])) = (Rows::of(x), self.tables()) else {
+            let half = x.size()[2] / 2;
+            return (x * &self.cos).addcmul_(&x.roll([half], [2]), &self.sin);
+        };
+        let mut y = empty(&x.size());
+        elementwise::rotate(rows, cos, sin, Turn::Forward, slice_mut(&mut y), rows.width);
+        let rotary = self.shallow_clone();
+        record([&y], [x], |[x]| {
+            let shape = x.size();
+            move |gradients| {
+                let mut d_x = empty(&shape);
+                rotary.turn_back(&gradients[0], slice_mut(&mut d_x), None);
+                [d_x]
+            }
+        });
+        y
+    }
+
+    /// Cuts `qkv` (`[N, (H + 2 K) E]`) into queries, keys and values and rotates the first two: `[N, H, E]` and twice
+    /// `[N, K, E]`.
+    pub fn split_qkv(&self, qkv: &Tensor, num_heads: i64, num_kv_heads: i64) -> [Tensor; 3] {
+        let head_dim = self.cos.size()[2];
+        let heads = [num_heads, num_kv_heads, num_kv_heads];
+        let (Some(rows), Some([cos, sin])) = (Rows::of(qkv), self.tables()) else {
+            // One rotation for queries and keys together.
+            let qkv = qkv.unflatten(-1, [-1, head_dim]);
+            let parts = qkv.split_with_sizes([num_heads + num_kv_heads, num_kv_heads], 1);
+            let rotated = self.apply(&parts[0]).split_with_sizes([num_heads, num_kv_heads], 1);
+            return [rotated[0].shallow_clone(), rotated[1].shallow_clone(), parts[1].shallow_clone()];
+        };
+        let mut parts = heads.map(|heads| empty(&[rows.len as i64, heads, head_dim]));
+        let widths = heads.map(|heads| (heads * head_dim) as usize);
+        let starts = [0, widths[0], widths[0] + widths[1]];
+        for part in 0..2 {
+            let own = rows.columns(starts[part], widths[part]);
+            elementwise::rotate(own, cos, sin, Turn::Forward, slice_mut(&mut parts[part]), widths[part]);
+        }
+        let values = tch::no_grad(|| qkv.narrow(1, starts[2] as i64, widths[2] as i64).unflatten(1, [-1, head_dim]));
+        tch::no_grad(|| parts[2].copy_(&values));
+        let rotary = self.shallow_clone();
+        let [q, k, v] = &parts;
+        record([q, k, v], [qkv], |[qkv]| {
+            let shape = qkv.size();
+            move |gradients| {
+                let mut d_qkv = empty(&shape);
+                for part in 0..2 {
+                    let to = slice_mut(&mut d_qkv).get_mut(starts[part]..).unwrap_or_default();
+                    rotary.turn_back(&gradients[part], to, Some(shape[1] as usize));
+                }
+                d_qkv.narrow(1, starts[2] as i64, widths[2] as i64).copy_(&gradients[2].flatten(1, 2));
+                [d_qkv]
+            }
+        });
+        parts
+    }
+
+    fn tables(&self) -> Option<[Rows<'_>; 2]> {
+        Some([Rows::of(&self.cos)?, Rows::of(&self.sin)?])
+    }
+
+    /// Writes the derivative by the rotation's argument, given that by its result (`[N, H, E]`), at `stride` values a row.
+    fn turn_back(&self, gradient: &Tensor, to: &mut [f32], stride: Option<usize>) {
+        let (rows, [cos, sin]) = (Rows::of(gradient).expect(F32), self.tables().expect(F32));
+        elementwise::rotate(rows, cos, sin, Turn::Backward, to, stride.unwrap_or(rows.width));
+    }
+
+    fn shallow_clone(&self) -> Self {
+        Self { cos: self.cos.shallow_clone(), sin: self.sin.shallow_clone() }
+    }
+}
+
+/// Derivatives are in the type of the values, which the forward pass has looked at.
+const F32: &str = "the forward pass was in f32 on CPU";
+
+#[cfg(test)]
+mod tests {
+    use super::super::recorded::tests::compare;
+    use super::*;
+
+    fn rotary(head_dim: i64, num_tokens: i64) -> Rotary {
+        let config = RopeConfig { theta: 100.0, scaling: RopeScaling::Default };
+        let rope = Rope::new(&config, head_dim, num_tokens + 5, (Kind::Float, Device::Cpu));
+        rope.at(&(Tensor::arange(num_tokens, (Kind::Int64, Device::Cpu)) + 5))
+    }
+
+    fn plain(rotary: &Rotary, x: &Tensor) -> Tensor {
         let half = x.size()[2] / 2;
-        (x * &self.cos).addcmul_(&x.roll([half], [2]), &self.sin)
+        x * &rotary.cos + x.roll([half], [2]) * &rotary.sin
+    }
+
+    #[test]
+    fn the_sweep_is_the_formula() {
+        for (tokens, heads, head_dim) in [(1, 1, 2), (3, 2, 10), (40, 3, 32), (50, 9, 64), (0, 2, 16)] {
+            let rotary = rotary(head_dim, tokens);
+            let shape: &[i64] = &[tokens, heads, head_dim];
+            compare(&[shape], &|inputs| plain(&rotary, &inputs[0]), &|inputs| rotary.apply(&inputs[0]));
+        }
+    }
+
+    #[test]
+    fn projections_are_cut_and_rotated() {
+        for (tokens, heads, kv_heads, head_dim) in [(0, 2, 1, 4), (1, 1, 1, 2), (7, 4, 2, 10), (90, 9, 3, 64)] {
+            let rotary = rotary(head_dim, tokens);
+            let expected = |inputs: &[Tensor]| {
+                let parts = inputs[0].unflatten(1, [-1, head_dim]).split_with_sizes([heads, kv_heads, kv_heads], 1);
+                Tensor::cat(&[plain(&rotary, &parts[0]), plain(&rotary, &parts[1]), &parts[2] * 2.0], 1)
+            };
+            let found = |inputs: &[Tensor]| {
+                let [q, k, v] = rotary.split_qkv(&inputs[0], heads, kv_heads);
+                Tensor::cat(&[q, k, v * 2.0], 1)
+            };
+            compare(&[&[tokens, (heads + 2 * kv_heads) * head_dim]], &expected, &found);
+        }
     }
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use skein_core::batching::packing::MicroBatch;
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use super::TrainerParams;
 use super::body::backward;
@@ -99,20 +99,16 @@ fn accumulate(weight: &Tensor, left: &Tensor, right: &Tensor) {
     }
 }
 
-fn is_for_kernels(logits: &Tensor) -> bool {
-    logits.device() == Device::Cpu && logits.kind() == Kind::Float && logits.is_contiguous()
-}
-
 fn stats(logits: &Tensor, targets: &[i64], temperature: f64) -> Vec<TokenStats> {
     match Rows::of(logits) {
-        Some(rows) if is_for_kernels(logits) => token_loss::token_stats(rows, targets, temperature),
+        Some(rows) => token_loss::token_stats(rows, targets, temperature),
         _ => Distribution::new(logits, targets, temperature).stats(),
     }
 }
 
 /// Turns logits into the loss's derivative by them.
 fn gradients_(logits: &mut Tensor, targets: &[i64], temperature: f64, derivative: Derivative<'_>) -> Vec<TokenStats> {
-    if is_for_kernels(logits) {
+    if Rows::of(logits).is_some() && logits.is_contiguous() {
         return token_loss::token_gradients_(slice_mut(logits), targets, temperature, derivative);
     }
     let distribution = Distribution::new(logits, targets, temperature);
@@ -164,6 +160,8 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
+    use tch::Device;
+
     use super::*;
 
     /// Times the largest exponent or entropy (ln V < 10): f32 rounds both, and sums of thousands of terms.

@@ -4,6 +4,7 @@
 //! project uses is here, and nothing that tch already offers.
 #![expect(unsafe_code, reason = "this crate is the boundary to C++")]
 
+mod record;
 mod training;
 
 use std::any::Any;
@@ -12,7 +13,11 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
+pub use record::{needs_record, record};
 pub use training::{AdamWOptions, AdamWTensors, backward, fused_adamw_, set_grad};
+
+use tch::Tensor;
+use torch_sys::C_tensor;
 
 // Links libtorch's own libraries and hands this crate's build script their paths.
 use torch_sys as _;
@@ -39,6 +44,10 @@ unsafe extern "C" {
     fn torch_ext_free(message: *mut c_char);
     fn torch_ext_grad_enabled() -> bool;
     fn torch_ext_keep_freed_memory();
+}
+
+fn pointers<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Vec<*mut C_tensor> {
+    tensors.into_iter().map(|tensor| tensor.as_ptr().cast_mut()).collect()
 }
 
 /// Takes a C function's answer: null, or the text of an exception that is ours to free.

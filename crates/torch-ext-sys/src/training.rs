@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use tch::Tensor;
 use torch_sys::C_tensor;
 
-use super::{TorchError, check};
+use super::{TorchError, check, pointers};
 
 /// The constants of one AdamW step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,10 +50,6 @@ unsafe extern "C" {
         options: *const AdamWOptions,
         grad_scale: *mut C_tensor,
     ) -> *mut c_char;
-}
-
-fn pointers<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Vec<*mut C_tensor> {
-    tensors.into_iter().map(|tensor| tensor.as_ptr().cast_mut()).collect()
 }
 
 /// Backward from `output` with `gradient` (same shape) as the derivative with respect to it; leaves accumulate.

@@ -46,6 +46,9 @@ pub struct Case {
     pub tier: Option<String>,
 }
 
+/// Options that have a name of their own.
+const NUM_LETTERS: usize = 26;
+
 /// Departures from a scorer's defaults.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct CaseOptions {
@@ -84,7 +87,7 @@ impl Case {
                 answer: self.gold()?,
                 domain: self.domain,
                 skill: String::new(),
-                options: self.options(),
+                options: self.options()?,
                 standalone: None,
             };
             return Ok(super::score(&step, &self.pred()?, graders, Instant::now() + graders.time_limit)?);
@@ -94,7 +97,7 @@ impl Case {
                 let rules = self.opts.precision.map_or_else(math::Rules::default, |decimals| math::Rules { decimals });
                 Ok(math::score_with(&self.pred()?, &self.gold()?, rules)?)
             }
-            (Domain::Science, _) => Ok(science::score(&self.pred()?, &self.gold()?, &self.options())?),
+            (Domain::Science, _) => Ok(science::score(&self.pred()?, &self.gold()?, &self.options()?)?),
             (Domain::Logic, Some("guru_zebra" | "arc_grid" | "guru_ordering" | "guru_graph")) => {
                 Ok(logic::guru_score(&self.pred()?, &self.gold()?)?)
             }
@@ -155,10 +158,13 @@ impl Case {
     }
 
     /// The options, or as many placeholders as the case says there are.
-    fn options(&self) -> Vec<String> {
+    fn options(&self) -> Result<Vec<String>, CaseError> {
         match (self.options.is_empty(), self.n_options) {
-            (true, Some(count)) => (0..count).map(|index| format!("<option {index}>")).collect(),
-            _ => self.options.clone(),
+            (true, Some(count)) if count > NUM_LETTERS => {
+                Err(CaseError::Field { field: "n_options", expected: "a number up to 26: options are named by letters" })
+            }
+            (true, Some(count)) => Ok((0..count).map(|index| format!("<option {index}>")).collect()),
+            _ => Ok(self.options.clone()),
         }
     }
 }
@@ -204,6 +210,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_scored_is_said() {
+        let uncountable = r#"{"id":"a","domain":"science","gold":"B","pred":"C","n_options":1109930816509586649}"#;
+        assert!(score(uncountable).unwrap_err().contains("`n_options` is not a number up to 26"));
         let unsupported = score(r#"{"id":"a","domain":"creative_writing","gold":"","pred":""}"#).unwrap_err();
         assert!(unsupported.contains("`creative_writing` needs a judge"));
         let no_runner = score(r#"{"domain":"coding","gold":{"inputs":["1"],"outputs":["1"]},"pred":"x"}"#).unwrap_err();
