@@ -64,7 +64,7 @@ struct FileRecord {
 }
 
 /// Writes, finds and prunes the checkpoints of one run directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CheckpointManager {
     run_dir: PathBuf,
     keep_last: usize,

@@ -3,6 +3,7 @@
 //! The only place that writes weights. It refuses what it does not know (architectures, tensors, shapes, scalings)
 //! with the file and the name, and never guesses a weight.
 
+mod background;
 mod config;
 mod encoder;
 mod error;
@@ -17,6 +18,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use tch::{Device, Kind};
 
+pub use background::BackgroundSave;
 pub use config::{parse_config, read_config};
 pub use encoder::load_text_encoder;
 pub use error::CheckpointError;
@@ -24,7 +26,7 @@ pub use init::{TokenIds, init_model};
 pub use inventory::{FoundCheckpoint, export_checkpoint, list_checkpoints, prune_checkpoints};
 pub use manager::{CheckpointManager, Loaded, TrainState, load_checkpoint, verify_checkpoint};
 pub use reader::read_tensors;
-pub use writer::{SaveOptions, save_model};
+pub use writer::{ModelFiles, SaveOptions, save_model};
 
 use crate::models::{CausalLm, Weights, build_model};
 use reader::TensorFiles;

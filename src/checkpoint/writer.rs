@@ -52,10 +52,38 @@ impl Default for SaveOptions<'_> {
     }
 }
 
-/// Writes `model` into the existing directory `dir`: weights, `config.json`, copied tokenizer files.
-///
-/// `config_json` is written as it is, but for its type field, which states the type actually written: transformers
-/// converts weights to what it reads there. A tied head is not written.
+/// What a model directory is written from. It holds the model's own tensors, not copies of them.
+#[derive(Debug)]
+pub struct ModelFiles {
+    config_json: Map<String, Value>,
+    tensors: Vec<(String, Tensor)>,
+}
+
+impl ModelFiles {
+    /// The files of `model`, whose `config.json` was `config_json`.
+    pub fn of(model: &dyn CausalLm, config_json: &Map<String, Value>) -> Self {
+        let weights = model.weights();
+        let tensors = weights.entries.iter().map(|entry| (entry.name.clone(), weights.rows(entry).detach())).collect();
+        Self { config_json: config_json.clone(), tensors }
+    }
+
+    /// Writes them into the existing directory `dir`: weights, `config.json`, copied tokenizer files.
+    ///
+    /// `config.json` is written as it was, but for its type field, which states the type actually written:
+    /// transformers converts weights to what it reads there. A tied head is not written.
+    ///
+    /// # Errors
+    /// Names the file that could not be read or written.
+    pub fn write(&self, dir: &Path, options: SaveOptions) -> Result<(), CheckpointError> {
+        write_json(&dir.join("config.json"), &with_dtype(&self.config_json, options.kind).into())?;
+        if let Some(source) = options.assets_from {
+            copy_assets(source, dir)?;
+        }
+        write_shards(dir, &self.tensors, options)
+    }
+}
+
+/// Writes `model` into the existing directory `dir`, see [`ModelFiles::write`].
 ///
 /// # Errors
 /// Names the file that could not be read or written.
@@ -65,14 +93,7 @@ pub fn save_model(
     config_json: &Map<String, Value>,
     options: SaveOptions,
 ) -> Result<(), CheckpointError> {
-    write_json(&dir.join("config.json"), &with_dtype(config_json, options.kind).into())?;
-    if let Some(source) = options.assets_from {
-        copy_assets(source, dir)?;
-    }
-    let weights = model.weights();
-    let tensors: Vec<(&str, Tensor)> =
-        weights.entries.iter().map(|entry| (entry.name.as_str(), weights.rows(entry))).collect();
-    write_shards(dir, &tensors, options)
+    ModelFiles::of(model, config_json).write(dir, options)
 }
 
 fn with_dtype(config_json: &Map<String, Value>, kind: Kind) -> Map<String, Value> {
@@ -109,9 +130,9 @@ fn copy_assets(source: &Path, dir: &Path) -> Result<(), CheckpointError> {
 }
 
 /// One file, or several and an index, in the order given.
-fn write_shards(dir: &Path, tensors: &[(&str, Tensor)], options: SaveOptions) -> Result<(), CheckpointError> {
+fn write_shards(dir: &Path, tensors: &[(String, Tensor)], options: SaveOptions) -> Result<(), CheckpointError> {
     let bytes = |tensor: &Tensor| (tensor.numel() * options.kind.elt_size_in_bytes()) as u64;
-    let mut shards: Vec<&[(&str, Tensor)]> = Vec::new();
+    let mut shards: Vec<&[(String, Tensor)]> = Vec::new();
     let (mut start, mut shard_bytes, mut total_bytes) = (0, 0, 0);
     for (index, (_, tensor)) in tensors.iter().enumerate() {
         if index > start && shard_bytes + bytes(tensor) > options.max_shard_bytes {
@@ -129,7 +150,7 @@ fn write_shards(dir: &Path, tensors: &[(&str, Tensor)], options: SaveOptions) ->
     for (index, shard) in shards.iter().enumerate() {
         let file = format!("model-{:05}-of-{:05}.safetensors", index + 1, shards.len());
         write_safetensors(&dir.join(&file), shard, Some(options.kind))?;
-        weight_map.extend(shard.iter().map(|(name, _)| (*name, file.clone())));
+        weight_map.extend(shard.iter().map(|(name, _)| (name, file.clone())));
     }
     let index = json!({ "metadata": { "total_size": total_bytes }, "weight_map": weight_map });
     write_json(&dir.join(INDEX_FILE), &index)

@@ -60,19 +60,28 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
     let total = config.steps as u64;
     let mut progress = Progress::new("rl", total, state.stage_step);
     let mut watch = Watch::default();
+    if config.eval_every > 0 && state.best_score.is_none() {
+        validate(session, state, &trainer)?;
+    }
 
     while state.stage_step < total {
         let started = Instant::now();
         let before = state.clone();
-        let Some(batch) = collect_batch(session, state, &config, &mut engine, &mut prompts)? else {
-            *state = before;
-            session.save(state, &trainer)?;
-            return Ok(StageEnd::Interrupted);
+        let batch = match collect_batch(session, state, &config, &mut engine, &mut prompts) {
+            Ok(Some(batch)) => batch,
+            // The step has not begun: its draws are made again when the run goes on.
+            outcome => {
+                *state = before;
+                session.save(state, &trainer)?;
+                return outcome.map(|_| StageEnd::Interrupted);
+            }
         };
         let mut training = training_groups(&batch.groups, &prompts.ids, &config);
         let reference_time = score_reference(reference.as_ref(), &mut training)?;
         set_advantages(&mut training, &batch.groups, &config);
 
+        // Generation and reference only read the weights that a save may still be writing.
+        session.finish_save()?;
         let updating = Instant::now();
         let lr = schedule.at(state.stage_step as usize);
         let updates = update(&mut trainer, &training, &config, lr)?;
@@ -104,7 +113,8 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             session.save(state, &trainer)?;
             return Ok(StageEnd::Interrupted);
         }
-        if session.is_due(state.stage_step, config.eval_every) && state.stage_step < total {
+        let is_last = config.eval_every > 0 && state.stage_step == total;
+        if is_last || session.is_due(state.stage_step, config.eval_every) {
             validate(session, state, &trainer)?;
             if config.patience > 0 && state.evaluations_since_best >= config.patience {
                 tracing::info!("no better held-out score in {} evaluations: the stage ends here", config.patience);
@@ -112,7 +122,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             }
         }
         if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
-            session.save(state, &trainer)?;
+            session.begin_save(state, &trainer)?;
         }
     }
     session.finish_training(state, &trainer, "rl")?;

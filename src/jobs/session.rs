@@ -2,6 +2,7 @@
 //!
 //! A session loads and saves; it never decides what is trained. World size 1 here.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ use super::rollout::Rollouts;
 use super::run_dir::{Resume, RunDir};
 use super::state::RunState;
 use crate::checkpoint::{
-    CheckpointManager, Loaded, Pretrained, SaveOptions, TokenIds, TrainState, init_model, load_checkpoint, load_model,
-    save_model,
+    BackgroundSave, CheckpointManager, Loaded, ModelFiles, Pretrained, SaveOptions, TokenIds, TrainState, init_model,
+    load_checkpoint, load_model,
 };
 use crate::cli::UsageError;
 use crate::engine::{Engine, EngineConfig};
@@ -65,6 +66,7 @@ pub struct Session {
     /// Ctrl-C.
     pub interrupt: Interrupt,
     checkpoints: CheckpointManager,
+    saving: RefCell<BackgroundSave>,
     config_json: Map<String, Value>,
     /// Where the tokenizer files are copied from.
     assets: PathBuf,
@@ -134,6 +136,7 @@ impl Session {
             metrics,
             run,
             checkpoints,
+            saving: RefCell::default(),
         };
         Ok((session, state))
     }
@@ -255,21 +258,38 @@ impl Session {
         );
     }
 
-    /// Writes a checkpoint of the run as it stands.
+    /// Begins a checkpoint of the run as it stands, and returns while it is being written. Nothing of what it holds may
+    /// change before [`Session::finish_save`] has returned.
+    ///
+    /// # Errors
+    /// When the one before it could not be written.
+    pub fn begin_save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
+        let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
+        let saved = SavedState { run: state.clone(), optimizer_step };
+        let train_state = TrainState { tensors, state: serde_json::to_value(saved)? };
+        let files = ModelFiles::of(self.model.as_ref(), &self.config_json);
+        let (checkpoints, step, assets) = (self.checkpoints.clone(), state.step, self.assets.clone());
+        Ok(self.saving.borrow_mut().begin(move || {
+            let options = SaveOptions { assets_from: Some(&assets), ..SaveOptions::default() };
+            checkpoints.save(step, |dir| files.write(dir, options), &train_state)
+        })?)
+    }
+
+    /// Waits for the checkpoint that is being written, if there is one; returns its directory.
+    ///
+    /// # Errors
+    /// When it could not be written; earlier checkpoints are untouched then.
+    pub fn finish_save(&self) -> Result<Option<PathBuf>> {
+        Ok(self.saving.borrow_mut().finish()?)
+    }
+
+    /// Writes a checkpoint of the run as it stands and returns its directory.
     ///
     /// # Errors
     /// When it cannot be written; earlier checkpoints are untouched then.
     pub fn save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<PathBuf> {
-        let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
-        let saved = SavedState { run: state.clone(), optimizer_step };
-        let train_state = TrainState { tensors, state: serde_json::to_value(saved)? };
-        let options = SaveOptions {
-            kind: Kind::Float,
-            max_shard_bytes: SaveOptions::MAX_SHARD_BYTES,
-            assets_from: Some(&self.assets),
-        };
-        let write = |dir: &Path| save_model(dir, self.model.as_ref(), &self.config_json, options);
-        Ok(self.checkpoints.save(state.step, write, &train_state)?)
+        self.begin_save(state, trainer)?;
+        Ok(self.finish_save()?.expect("a save that has begun ends with a directory"))
     }
 
     /// Writes a checkpoint and keeps it under `name`, in place of the one that had it.

@@ -252,9 +252,9 @@ fn the_best_checkpoint_is_kept_and_patience_ends_the_stage() {
     let out = bench.out("run");
     let more = ["--set", "rl.eval_every=1", "--set", "rl.patience=2", "--set", "rl.steps=9", "--set", "rl.lr=1e-30"];
     bench.train(&out, &[&more[..], &["--set", "checkpoint.keep_last=1"]].concat());
-    // With such a rate no evaluation beats the first: two more, and the stage is over.
-    assert_eq!(fs::read_link(out.join("best")).unwrap(), Path::new("step_000007"));
-    assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000009"));
+    // With such a rate no evaluation beats the one before the first step: two more, and the stage is over.
+    assert_eq!(fs::read_link(out.join("best")).unwrap(), Path::new("step_000006"));
+    assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000008"));
     assert!(out.join("best/model.safetensors").is_file(), "pruning passes over the best");
 }
 
