@@ -10,7 +10,7 @@ use skein::optim::AdamWParams;
 use skein::trainer::losses::{LossNormalizer, PolicyToken, TokenLoss, kl_penalty, policy_loss};
 use skein::trainer::{
     Importance, KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample,
-    SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
+    SharedPrefix, SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
 };
 use tch::{Device, Kind, Tensor};
 
@@ -401,11 +401,18 @@ fn the_loss_does_not_depend_on_micro_batches_or_head_chunks() {
             loss.backward();
             loss.double_value(&[])
         });
-        for (max_tokens, head_rows) in [(4096, 4096), (4096, 1), (60, 7), (30, 1024)] {
-            let trainer = TrainerParams { max_tokens, head_rows, ..TrainerParams::default() };
+        for (max_tokens, head_rows, shared_prefix) in [
+            (4096, 4096, SharedPrefix::On),
+            (4096, 1, SharedPrefix::On),
+            (60, 7, SharedPrefix::On),
+            (30, 1024, SharedPrefix::On),
+            (4096, 4096, SharedPrefix::Off),
+            (60, 7, SharedPrefix::Off),
+        ] {
+            let trainer = TrainerParams { max_tokens, head_rows, shared_prefix, ..TrainerParams::default() };
             let split =
                 gradients_of(model.as_ref(), || policy_gradients(model.as_ref(), &trainer, &groups, &params).unwrap());
-            assert_same(&format!("{params:?} {max_tokens} {head_rows}"), model.as_ref(), &split, &plain);
+            assert_same(&format!("{params:?} {trainer:?}"), model.as_ref(), &split, &plain);
         }
     }
 }
@@ -423,6 +430,21 @@ fn checkpointed_layers_give_the_same_bits() {
     for (kept, recomputed) in kept.1.iter().zip(&recomputed.1) {
         assert!(kept.equal(recomputed));
     }
+}
+
+#[test]
+fn a_shared_prompt_goes_through_the_layers_once() {
+    let groups = groups(12, 512);
+    let layer_tokens = [SharedPrefix::On, SharedPrefix::Off].map(|shared_prefix| {
+        let model = model("llama-tied");
+        let trainer = TrainerParams { shared_prefix, ..TrainerParams::default() };
+        let params = policy_params(LossAggregation::TokenMean);
+        let update = Trainer::new(model.as_ref(), AdamWParams::default(), trainer).policy_update(&groups, &params, 0.0);
+        update.unwrap().num_layer_tokens
+    });
+    // Of completions all ids but the last trained one; prompts of 13, 1, 20 and 4 tokens before 4, 1, 3 and 2 of them.
+    let completions = (4 + 16 + 11) + 8 + (2 + 2 + 4);
+    assert_eq!(layer_tokens, [13 + 1 + 20 + 4 + completions, 13 * 4 + 1 + 20 * 3 + 4 * 2 + completions]);
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub fn rl_trainer(config: &RlConfig) -> TrainerParams {
         temperature: config.sampling.temperature,
         max_grad_norm: positive(config.max_grad_norm),
         checkpoint_layers: config.checkpoint_layers,
+        shared_prefix: config.shared_prefix,
         ..TrainerParams::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Log-probabilities, entropies and the head's backward pass, on the rows that predict trained tokens only.
 //!
-//! Logits exist for `head_rows` rows at a time. Each chunk computes its log-probabilities and entropies, asks the
+//! Logits exist for at most `head_rows` rows and [`MAX_LOGITS`] values at a time. Each chunk computes its log-probabilities and entropies, asks the
 //! caller for the loss's derivatives by them, turns its logits into their own gradient in place and sends that into the
 //! head and the hidden states at once: memory does not grow with `V` times the length.
 //!
@@ -17,6 +17,9 @@ use crate::kernels::tensors::{Rows, slice_mut};
 use crate::kernels::token_loss;
 pub(super) use crate::kernels::token_loss::{TokenGradient, TokenStats};
 use crate::models::CausalLm;
+
+/// Logits held at once: 128 MiB in f32, with still enough rows of the largest vocabularies for full speed.
+const MAX_LOGITS: usize = 1 << 25;
 
 /// The loss's derivatives for the index of a target in `0..R` and what the model says of it.
 pub(super) type Derivative<'a> = &'a (dyn Fn(usize, TokenStats) -> TokenGradient + Sync);
@@ -37,15 +40,16 @@ impl<'a> Head<'a> {
             targets: &batch.targets,
             predictors: Tensor::from_slice(&batch.predictors).to_device(model.head_weight().device()),
             temperature: params.temperature,
-            chunk_rows: params.head_rows.max(1),
+            chunk_rows: params.head_rows.min(MAX_LOGITS / model.config().vocab_size as usize).max(1),
         }
     }
 
     /// What the model says of every target, given the last layer's output `hidden` (`[N, D]`).
     pub(super) fn stats(&self, hidden: &Tensor) -> Vec<TokenStats> {
         tch::no_grad(|| {
+            let buffer = self.buffer();
             let chunk_stats = |chunk: Range<usize>| {
-                let logits = self.model.head(&self.model.final_norm(&self.rows(hidden, &chunk)));
+                let logits = self.logits(&buffer, &self.model.final_norm(&self.rows(hidden, &chunk)));
                 stats(&logits, &self.targets[chunk], self.temperature)
             };
             self.chunks().flat_map(chunk_stats).collect()
@@ -58,11 +62,12 @@ impl<'a> Head<'a> {
         let (model, weight) = (self.model, self.model.head_weight());
         let mut stats = Vec::with_capacity(self.targets.len());
         let mut d_rows = Vec::new();
+        let buffer = tch::no_grad(|| self.buffer());
         for chunk in self.chunks() {
             let rows = self.rows(hidden, &chunk).set_requires_grad(true);
             let normed = model.final_norm(&rows);
             let d_normed = tch::no_grad(|| {
-                let mut logits = model.head(&normed);
+                let mut logits = self.logits(&buffer, &normed);
                 let offset = chunk.start;
                 let targets = &self.targets[chunk];
                 let in_chunk = |row: usize, stats: TokenStats| derivative(offset + row, stats);
@@ -76,6 +81,19 @@ impl<'a> Head<'a> {
         let mut d_hidden = hidden.zeros_like();
         let _in_place = d_hidden.index_add_(0, &self.predictors, &Tensor::cat(&d_rows, 0));
         (stats, d_hidden)
+    }
+
+    /// Where every chunk's logits go. One tensor for all: new ones of this size would leave holes that the allocator does
+    /// not fill again.
+    fn buffer(&self) -> Tensor {
+        let weight = self.model.head_weight();
+        let rows = self.chunk_rows.min(self.targets.len()) as i64;
+        Tensor::empty([rows, weight.size()[0]], (weight.kind(), weight.device()))
+    }
+
+    /// Logits of normed rows (`[M, D]`) in the first rows of `buffer`: `[M, V]`.
+    fn logits(&self, buffer: &Tensor, normed: &Tensor) -> Tensor {
+        normed.mm_out(&buffer.narrow(0, 0, normed.size()[0]), &self.model.head_weight().tr())
     }
 
     fn chunks(&self) -> impl Iterator<Item = Range<usize>> + use<> {

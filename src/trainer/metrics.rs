@@ -17,6 +17,8 @@ pub struct UpdateMetrics {
     pub lr: f64,
     /// Trained tokens.
     pub num_tokens: usize,
+    /// Tokens that went through the layers, forward and backward: a shared prompt's count once.
+    pub num_layer_tokens: usize,
     /// Forward and backward passes.
     pub num_micro_batches: usize,
     /// Why the weights are unchanged, if they are.
@@ -79,6 +81,7 @@ impl std::fmt::Display for SkipReason {
 /// Sums over the tokens of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
+    pub(super) num_layer_tokens: usize,
     pub(super) num_micro_batches: usize,
     pub(super) timings: UpdateTimings,
     num_tokens: usize,
@@ -123,6 +126,7 @@ impl Totals {
             grad_norm,
             lr,
             num_tokens: self.num_tokens,
+            num_layer_tokens: self.num_layer_tokens,
             num_micro_batches: self.num_micro_batches,
             skipped: None,
             timings: self.timings,

@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use attention::PackedAttention;
 pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics, UpdateTimings};
 pub use objective::{SftExample, TrainingCompletion, TrainingGroup};
-pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
+pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, SharedPrefix, TrainerParams};
 pub use reference::ReferenceModel;
 
 use crate::models::CausalLm;
@@ -254,7 +254,7 @@ fn micro_batches(
             }
         }
     }
-    Ok(pack(groups, params.max_tokens)?)
+    Ok(pack(groups, params.max_tokens, params.shared_prefix)?)
 }
 
 fn accumulate_gradients(
@@ -265,6 +265,7 @@ fn accumulate_gradients(
     let mut totals = Totals::default();
     for batch in micro_batches(model, params, &objective.tokens())? {
         totals.num_micro_batches += 1;
+        totals.num_layer_tokens += batch.token_ids.len();
         let trained = accumulate_micro_batch(model, params, objective, &batch, &mut totals.timings);
         for (&origin, token) in batch.origins.iter().zip(trained) {
             totals.add(objective.weight(origin), &token.loss, token.entropy);

@@ -1,5 +1,6 @@
 //! What a trainer must be told; jobs fill these from the configuration.
 
+pub use skein_core::batching::packing::SharedPrefix;
 pub use skein_core::config::{Importance, KlEstimator, LossAggregation};
 
 /// How an update is computed, whatever its loss.
@@ -7,20 +8,29 @@ pub use skein_core::config::{Importance, KlEstimator, LossAggregation};
 pub struct TrainerParams {
     /// Tokens of a micro-batch at most; a prompt with one completion must fit.
     pub max_tokens: usize,
-    /// Rows of logits held at once; peak memory of the head is two `[head_rows, V]` buffers.
+    /// Rows of logits held at once at most; fewer where they would be more than 2²⁵ values.
     pub head_rows: usize,
     /// Temperature of the softmax whose log-probabilities are trained: the sampling temperature, 1 for SFT.
     pub temperature: f64,
     /// Keep only each layer's input and recompute the layer in the backward pass: a third more work, memory for one
     /// layer instead of all.
     pub checkpoint_layers: bool,
+    /// Whether a group's prompt is computed once for all its completions.
+    pub shared_prefix: SharedPrefix,
     /// Gradient norm above which gradients are scaled down to it; `None` never does.
     pub max_grad_norm: Option<f64>,
 }
 
 impl Default for TrainerParams {
     fn default() -> Self {
-        Self { max_tokens: 4096, head_rows: 1024, temperature: 1.0, checkpoint_layers: false, max_grad_norm: Some(1.0) }
+        Self {
+            max_tokens: 4096,
+            head_rows: 1024,
+            temperature: 1.0,
+            checkpoint_layers: false,
+            shared_prefix: SharedPrefix::Auto,
+            max_grad_norm: Some(1.0),
+        }
     }
 }
 

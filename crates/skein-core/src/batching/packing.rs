@@ -1,11 +1,38 @@
 //! Packs prompts and their completions into micro-batches of at most so many tokens, without padding.
 //!
-//! A group's prompt stands once in front of all its completions, so layers see it once; only a group too
-//! large for one micro-batch is split, by completions, and its prompt repeated. Tokens that no trained
+//! A group's prompt stands once in front of all its completions, so layers see it once ([`SharedPrefix`] says when
+//! not); only a group too large for one micro-batch is split, by completions, and its prompt repeated. Tokens that no trained
 //! token depends on (the tail after the last one, completions without any) are left out. The same groups
 //! always give the same micro-batches. What this module refuses to do: cut a sequence to make it fit.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+/// Whether the completions of a group attend to one copy of their prompt, or to a copy each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedPrefix {
+    /// One copy from [`SharedPrefix::MIN_TOKENS`] tokens on.
+    #[default]
+    Auto,
+    /// One copy.
+    On,
+    /// A copy each.
+    Off,
+}
+
+impl SharedPrefix {
+    /// The shortest prompt for which one copy was measured to be faster (docs/RESULTS.md, shared prefix).
+    pub const MIN_TOKENS: usize = 1;
+
+    fn shares(self, prompt_len: usize) -> bool {
+        match self {
+            Self::Auto => prompt_len >= Self::MIN_TOKENS,
+            Self::On => true,
+            Self::Off => false,
+        }
+    }
+}
 
 /// A prompt and the completions that continue it.
 #[derive(Debug, Clone)]
@@ -127,15 +154,20 @@ pub struct MicroBatch {
 
 /// Packs `groups` into micro-batches of at most `max_tokens` tokens each.
 ///
-/// First-fit decreasing over whole groups; groups over the budget are split first. Completions without a
+/// First-fit decreasing over whole groups; groups over the budget, and those that don't share their prompt, are split
+/// first. Completions without a
 /// trained token take no part, so the result can be empty.
 ///
 /// # Errors
 /// An empty prompt, a mask of another length than its ids, or a single sequence over the budget.
-pub fn pack(groups: &[GroupTokens<'_>], max_tokens: usize) -> Result<Vec<MicroBatch>, PackingError> {
+pub fn pack(
+    groups: &[GroupTokens<'_>],
+    max_tokens: usize,
+    shared_prefix: SharedPrefix,
+) -> Result<Vec<MicroBatch>, PackingError> {
     let mut pieces = Vec::new();
     for (index, group) in groups.iter().enumerate() {
-        split(index, group, max_tokens, &mut pieces)?;
+        split(index, group, max_tokens, shared_prefix, &mut pieces)?;
     }
     let mut largest_first: Vec<usize> = (0..pieces.len()).collect();
     largest_first.sort_by_key(|&piece| (std::cmp::Reverse(pieces[piece].num_tokens), piece));
@@ -182,9 +214,11 @@ fn split(
     index: usize,
     group: &GroupTokens<'_>,
     max_tokens: usize,
+    shared_prefix: SharedPrefix,
     pieces: &mut Vec<Piece>,
 ) -> Result<(), PackingError> {
     let prompt_len = group.prompt_ids.len();
+    let shares = shared_prefix.shares(prompt_len);
     if prompt_len == 0 {
         return Err(PackingError::EmptyPrompt { group: index });
     }
@@ -199,7 +233,8 @@ fn split(
         if alone > max_tokens {
             return Err(PackingError::TooLong { group: index, completion, tokens: alone, max_tokens });
         }
-        if piece.num_tokens + num_inputs > max_tokens {
+        let is_full = piece.num_tokens + num_inputs > max_tokens || !shares;
+        if is_full && !piece.completions.is_empty() {
             let full = Piece { group: index, completions: Vec::new(), num_tokens: prompt_len };
             pieces.push(std::mem::replace(&mut piece, full));
         }
@@ -261,7 +296,7 @@ mod tests {
 
     #[test]
     fn completions_share_the_prompt_and_its_last_row() {
-        let batches = pack(&[group(&[7, 8], &[&[1, 2, 3], &[4]])], 100).expect("fits");
+        let batches = pack(&[group(&[7, 8], &[&[1, 2, 3], &[4]])], 100, SharedPrefix::On).expect("fits");
         assert_eq!(
             batches,
             [MicroBatch {
@@ -278,6 +313,16 @@ mod tests {
     }
 
     #[test]
+    fn without_sharing_each_completion_has_its_own_prompt() {
+        let groups = [group(&[7, 8], &[&[1, 2, 3], &[4]])];
+        let batches = pack(&groups, 100, SharedPrefix::Off).expect("fits");
+        let alone = |len| PackedGroup { prompt_len: 2, completion_lens: vec![len] };
+        assert_eq!(batches[0].groups, [alone(2), alone(0)]);
+        assert_eq!(batches[0].token_ids, [7, 8, 1, 2, 7, 8]);
+        assert_eq!(batches[0].origins, pack(&groups, 100, SharedPrefix::On).expect("fits")[0].origins);
+    }
+
+    #[test]
     fn masked_tokens_are_no_targets_and_masked_tails_are_not_read() {
         let ids = [1, 2, 3, 4];
         let mask = [false, true, true, false];
@@ -287,7 +332,7 @@ mod tests {
             GroupTokens { prompt_ids: &[9], completions: vec![nothing, completion] },
             GroupTokens { prompt_ids: &[9], completions: vec![nothing] },
         ];
-        let batches = pack(&groups, 8).expect("fits");
+        let batches = pack(&groups, 8, SharedPrefix::On).expect("fits");
         assert_eq!(batches.len(), 1);
         assert_eq!(batches[0].groups, [PackedGroup { prompt_len: 1, completion_lens: vec![2] }]);
         assert_eq!(batches[0].token_ids, [9, 1, 2]);
@@ -296,12 +341,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_packed_is_named() {
-        assert_eq!(pack(&[group(&[], &[&[1]])], 9), Err(PackingError::EmptyPrompt { group: 0 }));
+        assert_eq!(pack(&[group(&[], &[&[1]])], 9, SharedPrefix::On), Err(PackingError::EmptyPrompt { group: 0 }));
         let too_long = PackingError::TooLong { group: 1, completion: 1, tokens: 5, max_tokens: 4 };
-        assert_eq!(pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4), Err(too_long));
+        assert_eq!(pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4, SharedPrefix::On), Err(too_long));
         let short_mask = CompletionTokens { token_ids: &[1, 2], loss_mask: Some(&[true]) };
         let groups = [GroupTokens { prompt_ids: &[1], completions: vec![short_mask] }];
-        assert_eq!(pack(&groups, 9), Err(PackingError::MaskLength { group: 0, completion: 0, tokens: 2, mask: 1 }));
+        assert_eq!(pack(&groups, 9, SharedPrefix::On), Err(PackingError::MaskLength { group: 0, completion: 0, tokens: 2, mask: 1 }));
     }
 
     type OwnedGroup = (Vec<u32>, Vec<Vec<(u32, bool)>>);
@@ -315,7 +360,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_trained_token_is_predicted_once_within_the_budget(owned in groups(), max_tokens in 12..40usize) {
+        fn every_trained_token_is_predicted_once_within_the_budget(
+            owned in groups(),
+            max_tokens in 12..40usize,
+            is_shared: bool,
+        ) {
+            let shared_prefix = if is_shared { SharedPrefix::On } else { SharedPrefix::Off };
             let split: Vec<IdsAndMasks> =
                 owned.iter().map(|(_, all)| all.iter().map(|pairs| pairs.iter().copied().unzip()).unzip()).collect();
             let groups: Vec<GroupTokens<'_>> = owned
@@ -330,7 +380,7 @@ mod tests {
                         .collect(),
                 })
                 .collect();
-            let batches = pack(&groups, max_tokens).expect("every sequence has at most 11 tokens");
+            let batches = pack(&groups, max_tokens, shared_prefix).expect("every sequence has at most 11 tokens");
             let mut seen = std::collections::HashSet::new();
             for batch in &batches {
                 prop_assert!(batch.token_ids.len() <= max_tokens && !batch.targets.is_empty());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Schedule, TaskSource};
+use crate::batching::packing::SharedPrefix;
 use crate::rl::{AdvantageNorm, FilterMetric};
 use crate::skill::Level;
 use crate::types::SamplingParams;
@@ -36,9 +37,12 @@ pub struct RlConfig {
     /// Whether the backward pass recomputes each layer instead of keeping what it needs: a third more work, memory for
     /// one layer; default false.
     pub checkpoint_layers: bool,
+    /// Whether a group's prompt goes through the model once for all its completions, in training and in the reference:
+    /// "auto" (the default; where it was measured to be faster), "on" or "off". The loss and its gradient are the same.
+    pub shared_prefix: SharedPrefix,
     /// Learning rate; default 1e-6 (paper).
     pub lr: f64,
-    /// Optimizer steps in which the rate climbs from 0; default 0.
+    /// Steps in which the rate climbs from 0; default 0.
     pub warmup_steps: usize,
     /// Shape of the rate after the warm-up; default "constant" (paper).
     pub schedule: Schedule,
@@ -98,7 +102,8 @@ pub struct RlConfig {
     pub sampling: SamplingParams,
     /// Steps between checkpoints; default 50, 0 saves at the end of the stage only.
     pub save_every: usize,
-    /// Steps between evaluations on `eval.tasks`; 0 (the default) for none.
+    /// Steps between evaluations on `eval.tasks`, with one before the first step and one after the last; 0 (the default)
+    /// for none.
     pub eval_every: usize,
     /// Evaluations without a better score after which the stage ends; 0 (the default) never ends it early.
     pub patience: usize,
@@ -122,6 +127,7 @@ impl Default for RlConfig {
             mini_batch_size: 0,
             micro_batch_tokens: 16384,
             checkpoint_layers: false,
+            shared_prefix: SharedPrefix::Auto,
             lr: 1e-6,
             warmup_steps: 0,
             schedule: Schedule::Constant,
