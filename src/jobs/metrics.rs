@@ -60,7 +60,7 @@ impl RlStep<'_> {
             self.mean_of(|reward| reward.total),
             self.mean_of(|reward| reward.answer),
             100.0 * self.mean_of(parsed),
-            self.mean_update(|update| update.policy.map_or(0.0, |policy| policy.kl)),
+            self.mean_token(|update| update.policy.map_or(0.0, |policy| policy.kl)),
             self.total.as_secs_f64()
         )
     }
@@ -70,33 +70,26 @@ impl RlStep<'_> {
         let sum = |of: fn(&Rollouts) -> f64| self.rounds.iter().map(of).sum::<f64>();
         let generation = sum(|round| round.generation.as_secs_f64());
         let num_tokens = sum(|round| round.num_tokens as f64);
-        let num_responses = self.rewards().count().max(1) as f64;
         let policy = |of: fn(&crate::trainer::PolicyMetrics) -> f64| {
-            self.mean_update(|update| update.policy.as_ref().map_or(0.0, of))
+            self.mean_token(|update| update.policy.as_ref().map_or(0.0, of))
         };
         let timing = |of: fn(&UpdateTimings) -> Duration| {
             self.updates.iter().map(|update| of(&update.timings)).sum::<Duration>().as_secs_f64()
         };
-        let mut metrics = vec![
-            ("reward/mean", self.mean_of(|reward| reward.total)),
-            ("reward/answer", self.mean_of(|reward| reward.answer)),
-            ("reward/parse_rate", self.mean_of(parsed)),
-            ("reward/skill_accuracy", self.mean_of(Reward::skill_accuracy)),
+        let mut metrics = self.responses();
+        metrics.extend([
             ("reward/errors", sum(|round| round.errors.len() as f64)),
-            ("reward/group_variance", self.mean_variance(|reward| reward.total)),
-            ("reward/group_variance_answer", self.mean_variance(|reward| reward.answer)),
-            ("actor/pg_loss", policy(|policy| policy.pg_loss)),
+            ("actor/pg_loss", self.mean_update(|update| update.policy.map_or(0.0, |policy| policy.pg_loss))),
             ("actor/kl", policy(|policy| policy.kl)),
             ("actor/approx_kl", policy(|policy| policy.approx_kl)),
             ("actor/clip_fraction", policy(|policy| policy.clip_fraction)),
             ("actor/clip_fraction_lower", policy(|policy| policy.clip_fraction_lower)),
-            ("actor/entropy", self.mean_update(|update| update.entropy)),
+            ("actor/entropy", self.mean_token(|update| update.entropy)),
             ("actor/grad_norm", self.mean_update(|update| update.grad_norm)),
             ("actor/lr", self.mean_update(|update| update.lr)),
+            ("actor/layer_tokens", self.updates.iter().map(|update| update.num_layer_tokens as f64).sum()),
             ("actor/updates", self.updates.len() as f64),
             ("actor/skipped", self.updates.iter().filter(|update| update.skipped.is_some()).count() as f64),
-            ("response_length/mean", num_tokens / num_responses),
-            ("response_length/truncated", sum(|round| round.num_truncated as f64) / num_responses),
             ("rollout/groups_kept", self.kept.len() as f64),
             ("rollout/groups_waiting", self.ledger.num_waiting() as f64),
             ("rollout/staleness", average(self.kept.iter().map(|group| (self.stage_step - group.step) as f64))),
@@ -115,7 +108,7 @@ impl RlStep<'_> {
             ("timing_s/backward", timing(|timings| timings.backward)),
             ("timing_s/optimizer", timing(|timings| timings.optimizer)),
             ("perf/step_seconds", self.total.as_secs_f64()),
-        ];
+        ]);
         let entropies: Vec<f64> = self.rewards().filter_map(|reward| reward.entropy).collect();
         if let Some(entropy) = mean(&entropies) {
             metrics.push(("reward/entropy", entropy));
@@ -125,6 +118,28 @@ impl RlStep<'_> {
         }
         metrics.extend(self.domain_scores());
         metrics.extend(self.level_rewards());
+        metrics
+    }
+
+    /// What is said of the step's responses; nothing where the groups that waited were enough and none was generated.
+    fn responses(&self) -> Metrics {
+        let count = |of: fn(&Rollouts) -> usize| self.rounds.iter().map(of).sum::<usize>() as f64;
+        let (all, graded) = (count(|round| round.num_responses), self.rewards().count());
+        let mut metrics = Vec::new();
+        if all > 0.0 {
+            metrics.push(("response_length/mean", count(|round| round.num_tokens) / all));
+            metrics.push(("response_length/truncated", count(|round| round.num_truncated) / all));
+        }
+        if graded > 0 {
+            metrics.extend([
+                ("reward/mean", self.mean_of(|reward| reward.total)),
+                ("reward/answer", self.mean_of(|reward| reward.answer)),
+                ("reward/parse_rate", self.mean_of(parsed)),
+                ("reward/skill_accuracy", self.mean_of(Reward::skill_accuracy)),
+                ("reward/group_variance", self.mean_variance(|reward| reward.total)),
+                ("reward/group_variance_answer", self.mean_variance(|reward| reward.answer)),
+            ]);
+        }
         metrics
     }
 
@@ -168,8 +183,16 @@ impl RlStep<'_> {
         average(self.groups().map(|group| group.variance(&of)))
     }
 
+    /// The mean of a number that each update reports once.
     fn mean_update(&self, of: impl Fn(&UpdateMetrics) -> f64) -> f64 {
         average(self.updates.iter().map(of))
+    }
+
+    /// The mean over trained tokens of a number that each update reports as such a mean.
+    fn mean_token(&self, of: impl Fn(&UpdateMetrics) -> f64) -> f64 {
+        let num_tokens: usize = self.updates.iter().map(|update| update.num_tokens).sum();
+        let sum: f64 = self.updates.iter().map(|update| update.num_tokens as f64 * of(update)).sum();
+        sum / num_tokens.max(1) as f64
     }
 }
 
@@ -194,4 +217,51 @@ fn average(values: impl Iterator<Item = f64>) -> f64 {
 
 fn parsed(reward: &Reward) -> f64 {
     f64::from(u8::from(reward.malformed.is_none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trainer::{PolicyMetrics, SkipReason};
+
+    fn update(num_tokens: usize, kl: f64, skipped: Option<SkipReason>) -> UpdateMetrics {
+        let policy = PolicyMetrics { pg_loss: 0.0, kl, clip_fraction: kl, clip_fraction_lower: 0.0, approx_kl: kl };
+        UpdateMetrics {
+            loss: 0.0,
+            entropy: kl,
+            grad_norm: 1.0,
+            lr: 1e-3,
+            num_tokens,
+            num_layer_tokens: 2 * num_tokens,
+            num_micro_batches: 1,
+            skipped,
+            policy: Some(policy),
+            timings: UpdateTimings::default(),
+        }
+    }
+
+    #[test]
+    fn means_over_tokens_weigh_each_token_once_and_no_response_has_no_length() {
+        let updates =
+            [update(10, 1.0, None), update(90, 0.0, None), update(0, 0.0, Some(SkipReason::NothingToTrain))];
+        let step = RlStep {
+            tasks: &[],
+            levels: &[],
+            rounds: &[],
+            kept: &[],
+            ledger: &PromptLedger::default(),
+            stage_step: 0,
+            updates: &updates,
+            reference: Duration::ZERO,
+            update: Duration::ZERO,
+            total: Duration::ZERO,
+        };
+        let metrics = step.metrics();
+        let value = |name: &str| metrics.iter().find(|(found, _)| *found == name).map(|&(_, value)| value);
+        for name in ["actor/kl", "actor/entropy", "actor/approx_kl", "actor/clip_fraction"] {
+            assert_eq!(value(name), Some(0.1), "{name}");
+        }
+        assert_eq!((value("actor/layer_tokens"), value("actor/skipped")), (Some(200.0), Some(1.0)));
+        assert_eq!((value("response_length/mean"), value("reward/mean")), (None, None));
+    }
 }

@@ -38,6 +38,8 @@ pub struct Rollouts {
     pub errors: Vec<RewardError>,
     /// Tokens sampled.
     pub num_tokens: usize,
+    /// Completions sampled, those without a verdict among them.
+    pub num_responses: usize,
     /// Completions cut at the length limit.
     pub num_truncated: usize,
     /// Wall time of generation.
@@ -118,6 +120,7 @@ pub fn rollouts(
         texts: Vec::with_capacity(generated.len()),
         errors: Vec::new(),
         num_tokens: 0,
+        num_responses: 0,
         num_truncated: 0,
         generation,
         scoring,
@@ -128,6 +131,7 @@ pub fn rollouts(
         let mut texts = Vec::with_capacity(completions.len());
         for (completion, verdict) in completions.into_iter().zip(verdicts) {
             rollouts.num_tokens += completion.token_ids.len();
+            rollouts.num_responses += 1;
             rollouts.num_truncated += usize::from(completion.finish_reason == FinishReason::Length);
             let (reward, text) = verdict.expect("every finished completion was scored before the scope ended");
             match reward {
