@@ -2,10 +2,12 @@
 
 use anyhow::Result;
 
+mod cost;
 mod matrix_products;
 mod reward;
 mod rollout;
 mod step;
+mod train;
 
 /// Arguments of `skein bench`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +24,8 @@ enum Bench {
     Reward(reward::Args),
     /// One whole RL step: generation, reference log-probabilities, update.
     Step(step::Args),
+    /// One update alone, on made completions of exact lengths.
+    Train(train::Args),
 }
 
 /// Runs the subcommand.
@@ -30,5 +34,6 @@ pub fn run(args: Args) -> Result<()> {
         Bench::Rollout(args) => rollout::run(args),
         Bench::Reward(args) => reward::run(args),
         Bench::Step(args) => step::run(args),
+        Bench::Train(args) => train::run(args),
     }
 }

@@ -1,5 +1,6 @@
 //! The binary as people run it: exit codes, messages, files.
 
+mod bench;
 mod config;
 mod generate;
 mod reward;

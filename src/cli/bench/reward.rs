@@ -16,7 +16,8 @@ use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::Case;
 use skein_core::skill::Domain;
 
-use super::rollout::{peak_rss_bytes, print};
+use super::cost::peak_rss_bytes;
+use super::rollout::print;
 use crate::cli::UsageError;
 use crate::jobs::{GraderNeeds, build_graders};
 

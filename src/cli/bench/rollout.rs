@@ -9,15 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::json;
 use skein_core::types::SamplingParams;
-use skein_io::hub::Hub;
-use skein_io::tokenizer::Tokenizer;
-use tch::{Device, Kind};
 
+use super::cost::peak_rss_bytes;
 use super::matrix_products::time_step;
-use crate::checkpoint::load_model;
-use crate::cli::UsageError;
 use crate::cli::prompts::Prompts;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request, Timings};
+use crate::jobs::LoadedModel;
 
 /// Arguments of `skein bench rollout`.
 #[derive(Debug, clap::Args)]
@@ -73,10 +70,8 @@ impl Run {
 /// Runs the benchmark.
 pub fn run(args: Args) -> Result<()> {
     let repeats = args.repeats.max(1);
-    let model_dir = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
-    let tokenizer = Tokenizer::load(&model_dir).map_err(|error| UsageError(error.to_string()))?;
-    let prompts = Prompts::new(&model_dir, &tokenizer, args.chat).file(&args.prompts)?;
-    let model = load_model(&model_dir, Kind::Float, Device::Cpu)?.model;
+    let LoadedModel { model, tokenizer, dir, .. } = LoadedModel::load(&args.model)?;
+    let prompts = Prompts::new(&dir, &tokenizer, args.chat).file(&args.prompts)?;
     let params = SamplingParams { max_new_tokens: args.max_new, ..SamplingParams::default() };
     let requests: Vec<Request> = prompts
         .iter()
@@ -182,11 +177,4 @@ fn breakdown(run: &Run) -> serde_json::Value {
         "other": decode - gemms - attention - sampler,
         "outside_steps": wall - prefill - decode,
     })
-}
-
-/// Largest resident set of this process so far, where the system tells.
-pub(super) fn peak_rss_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }

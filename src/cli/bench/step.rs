@@ -11,13 +11,12 @@ use serde_json::json;
 use skein_core::config::{Importance, KlEstimator, LossAggregation};
 use skein_core::random::Stream;
 use skein_core::types::SamplingParams;
-use tch::{Kind, Tensor};
 
-use super::rollout::{peak_rss_bytes, print};
+use super::cost::{floor_bytes, forward_flops, peak_flops, peak_rss_bytes};
+use super::rollout::print;
 use crate::cli::prompts::Prompts;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 use crate::jobs::LoadedModel;
-use crate::models::CausalLm;
 use crate::optim::AdamWParams;
 use crate::trainer::{
     PolicyLossParams, ReferenceModel, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateTimings,
@@ -42,7 +41,7 @@ pub struct Args {
     #[arg(long, default_value_t = 64)]
     max_new: usize,
     /// Tokens per forward and backward pass.
-    #[arg(long, default_value_t = 4096)]
+    #[arg(long, default_value_t = 1024)]
     micro_batch_tokens: usize,
     /// Weight of the KL term; 0 leaves out the reference model.
     #[arg(long, default_value_t = 1e-3)]
@@ -57,11 +56,6 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// The square product whose speed is called the machine's peak.
-const PEAK_SIZE: i64 = 1536;
-/// Timed products.
-const PEAK_REPEATS: usize = 7;
 
 /// One timed step.
 struct Step {
@@ -117,9 +111,11 @@ pub fn run(args: Args) -> Result<()> {
     steps.sort_by_key(|step| step.wall);
     let walls: Vec<f64> = steps.iter().map(|step| step.wall.as_secs_f64()).collect();
     let step = &steps[steps.len() / 2];
-    let flops = step_flops(model, prompt_tokens, num_sequences * args.max_new, reference.is_some());
+    let new_tokens = num_sequences * args.max_new;
+    // Generation, the reference's pass, and an update's forward and backward passes.
+    let passes = if reference.is_some() { 5.0 } else { 4.0 };
+    let flops = passes * forward_flops(model, prompt_tokens + new_tokens, new_tokens);
     let peak = peak_flops();
-    let seconds = |time: Duration| time.as_secs_f64();
     let UpdateTimings { forward, head, backward, optimizer } = step.update;
     let parts = [step.prefill, step.decode, step.reference, forward, head, backward, optimizer];
     print(&json!({
@@ -136,6 +132,7 @@ pub fn run(args: Args) -> Result<()> {
         "step_seconds_runs": walls,
         "time_to_first_token_s": first_token_from_start.map(seconds),
         "peak_rss_bytes": peak_rss_bytes(),
+        "floor_bytes": floor_bytes(model, reference.is_some()),
         "flops": flops,
         "gemm_peak_flops_per_second": peak,
         "of_gemm_peak": flops / seconds(step.wall) / peak,
@@ -200,19 +197,7 @@ fn one_step(
         reference.score(&mut groups)?;
     }
     let reference_time = scoring.elapsed();
-    let loss = PolicyLossParams {
-        clip_ratio_low: 0.2,
-        clip_ratio_high: 0.2,
-        clip_ratio_c: None,
-        importance: Importance::Token,
-        importance_cap: None,
-        kl_coef: args.kl_coef,
-        kl_estimator: KlEstimator::K3,
-        entropy_coef: 0.0,
-        aggregation: LossAggregation::TokenMean,
-        scale_tokens: 1,
-    };
-    let update = trainer.policy_update(&groups, &loss, 1e-6)?;
+    let update = trainer.policy_update(&groups, &policy_loss(args.kl_coef), 1e-6)?;
     Ok(Step {
         wall: started.elapsed(),
         first_token: first_token.unwrap_or_default(),
@@ -223,31 +208,22 @@ fn one_step(
     })
 }
 
-/// Floating-point operations of a step's matrix products with weights, each prompt token counted once per pass: two a
-/// weight and token for a forward pass, four for a backward pass. Attention's own products are left out.
-fn step_flops(model: &dyn CausalLm, prompt_tokens: usize, new_tokens: usize, has_reference: bool) -> f64 {
-    let config = model.config();
-    let head = (config.vocab_size * config.hidden_size) as f64;
-    let tables = if config.tie_word_embeddings { head } else { 2.0 * head };
-    let body = model.weights().num_parameters() as f64 - tables;
-    let (all, new) = ((prompt_tokens + new_tokens) as f64, new_tokens as f64);
-    let forward = 2.0 * (body * all + head * new);
-    let (generation, reference, update) = (forward, if has_reference { forward } else { 0.0 }, 3.0 * forward);
-    generation + reference + update
+/// GRPO's loss with its usual clip.
+pub(super) fn policy_loss(kl_coef: f64) -> PolicyLossParams {
+    PolicyLossParams {
+        clip_ratio_low: 0.2,
+        clip_ratio_high: 0.2,
+        clip_ratio_c: None,
+        importance: Importance::Token,
+        importance_cap: None,
+        kl_coef,
+        kl_estimator: KlEstimator::K3,
+        entropy_coef: 0.0,
+        aggregation: LossAggregation::TokenMean,
+        scale_tokens: 1,
+    }
 }
 
-/// Operations per second of a square product that fills the caches: the median of a few.
-fn peak_flops() -> f64 {
-    let options = (Kind::Float, tch::Device::Cpu);
-    let (a, b) = (Tensor::randn([PEAK_SIZE, PEAK_SIZE], options), Tensor::randn([PEAK_SIZE, PEAK_SIZE], options));
-    let mut times: Vec<f64> = (0..PEAK_REPEATS + 1)
-        .map(|_| {
-            let started = Instant::now();
-            let _product = a.mm(&b);
-            started.elapsed().as_secs_f64()
-        })
-        .skip(1)
-        .collect();
-    times.sort_by(f64::total_cmp);
-    2.0 * (PEAK_SIZE as f64).powi(3) / times[times.len() / 2]
+pub(super) fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
 }
