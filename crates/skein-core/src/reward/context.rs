@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use super::RewardError;
 use super::entropy::{EntropyForm, SwitchEntropies};
-use super::format::StepCount;
+use super::format::{StepCount, parse_response};
 use super::matcher::SkillMatcher;
+use super::scorers::judge::Judged;
 use super::scorers::{self, Graders, ScoreError};
 use crate::skill::{Bank, EntropyError, EntropyTable, SkillKey};
 use crate::task::{CrossSkillTask, Step};
@@ -144,6 +145,14 @@ impl RewardContext {
             self.check_gold(step).map_err(|source| RewardError::step(task, index, source))?;
         }
         self.gold_entropies(task).map(drop)
+    }
+
+    /// What scoring `response` will ask the judge.
+    pub fn judged<'a>(&self, task: &'a CrossSkillTask, response: &'a str) -> Vec<Judged<'a>> {
+        let Ok(parsed) = parse_response(response, task.steps.len(), self.rule.step_count) else { return Vec::new() };
+        let answered = task.steps.iter().zip(&parsed.steps);
+        let judged = answered.filter(|(step, _)| self.graders.leave_to_judge(step));
+        judged.map(|(step, given)| Judged::of(step, given.answer)).collect()
     }
 
     fn check_gold(&self, step: &Step) -> Result<(), ScoreError> {

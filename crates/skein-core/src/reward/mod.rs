@@ -215,10 +215,16 @@ pub fn score_guarded(task: &CrossSkillTask, response: &str, context: &RewardCont
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::chat::{ChatError, ChatModel, ChatReply, ChatRequest};
+    use crate::reward::scorers::judge::JudgeRules;
+    use crate::reward::scorers::{DeferredJudge, ExternalScorer};
     use crate::skill::{Cell, Domain, EntropyTable, Reference};
+    use crate::types::FinishReason;
 
     /// Sums and quotients of a few doubles.
     const TOLERANCE: f64 = 1e-12;
@@ -368,6 +374,59 @@ mod tests {
         bad_gold.steps[1].answer = "Z".into();
         assert!(context.check_task(&bad_gold).unwrap_err().to_string().contains("`Z`"));
         assert_eq!(context.check_task(&task()), Ok(()));
+    }
+
+    /// Gives every answer 5 points.
+    struct Lukewarm;
+
+    impl ChatModel for Lukewarm {
+        fn complete(&self, requests: &[ChatRequest], _: Instant) -> Vec<Result<ChatReply, ChatError>> {
+            let reply = |request: &ChatRequest| {
+                let (_, after) = request.messages[0].content.split_once("<verdict-").expect("the form is shown");
+                let nonce = after.split_once('>').expect("the tag closes").0;
+                let text = format!("<verdict-{nonce}>{{\"points\": 5}}</verdict-{nonce}>");
+                Ok(ChatReply { text, finish_reason: FinishReason::Stop })
+            };
+            requests.iter().map(reply).collect()
+        }
+    }
+
+    #[test]
+    fn what_a_response_is_judged_on_is_known_before_it_is_scored() {
+        let mut task = task();
+        for index in [1, 2] {
+            task.steps[index].domain = Domain::CreativeWriting;
+            task.steps[index].answer = "It rhymes.".into();
+        }
+        task.steps[2].standalone = Some("A line about the sea?".into());
+        let given =
+            response(&[("Math, Sums", "12"), ("Creative Writing, Verse", "Moon."), ("x", "<think>a</think>Sea.")]);
+        let judge = Arc::new(DeferredJudge::new(JudgeRules::default()));
+        for step_count in [StepCount::Strict, StepCount::Lenient] {
+            let context = RewardContext::answer_only(step_count)
+                .with_graders(Graders { judge: Some(judge.clone()), ..Graders::default() });
+            let judged = context.judged(&task, &given);
+            let questions: Vec<&str> = judged.iter().map(|judged| judged.question).collect();
+            assert_eq!(questions, ["?", "A line about the sea?"]);
+            judge.hear(&judged, &Lukewarm);
+            let scores: Vec<f64> =
+                score_response(&task, &given, &context).unwrap().steps.iter().map(|step| step.score).collect();
+            assert_eq!(scores, [1.0, 0.5, 0.5]);
+
+            let short = response(&[("Math, Sums", "12"), ("Creative Writing, Verse", "Dune.")]);
+            assert_eq!(context.judged(&task, &short).len(), usize::from(step_count == StepCount::Lenient));
+            assert!(context.judged(&task, "no tags").is_empty());
+        }
+        struct Users;
+        impl ExternalScorer for Users {
+            fn score(&self, _: &Step, _: &str, _: Instant) -> Result<f64, String> {
+                Ok(0.25)
+            }
+        }
+        let external = [(Domain::CreativeWriting, Arc::new(Users) as Arc<dyn ExternalScorer>)].into();
+        let graders = Graders { judge: Some(judge), external, ..Graders::default() };
+        let context = RewardContext::answer_only(StepCount::Strict).with_graders(graders);
+        assert!(context.judged(&task, &given).is_empty(), "the user's scorer stands in for the judge");
     }
 
     #[test]

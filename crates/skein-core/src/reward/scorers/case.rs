@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::coding::stdout;
 use super::information_extraction::{span, values};
 use super::instruction_following::{self, Leniency};
+use super::judge::Judged;
 use super::{
     Graders, ScoreError, as_score, coding, final_text, information_extraction, logic, math, planning, science,
 };
@@ -131,8 +132,9 @@ impl Case {
             (domain @ (Domain::CreativeWriting | Domain::ContextRetrieval), _) => {
                 let judge = graders.judge.as_ref().ok_or(ScoreError::NoJudge { domain })?;
                 let deadline = Instant::now() + graders.time_limit;
-                let verdict = judge.grade(&self.question, &self.gold()?, &self.pred()?, deadline);
-                Ok(verdict.map_err(ScoreError::Judge)?)
+                let (rubric, answer) = (self.gold()?, self.pred()?);
+                let judged = Judged { question: &self.question, rubric: &rubric, answer: &answer };
+                Ok(judge.grade(&judged, deadline).map_err(ScoreError::Judge)?)
             }
         }
     }

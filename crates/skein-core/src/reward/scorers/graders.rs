@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::coding::runner::RunCode;
-use super::judge::RubricJudge;
+use super::is_judged;
+use super::judge::{Judged, RubricJudge};
 use crate::chat::ChatModel;
 use crate::skill::Domain;
 use crate::task::Step;
@@ -18,16 +19,16 @@ const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Judges open answers by their rubric.
 pub trait Judge: Send + Sync {
-    /// How far `answer` meets `rubric`, in [0, 1].
+    /// How far an answer meets its rubric, in [0, 1].
     ///
     /// # Errors
     /// Why there is no verdict, as text.
-    fn grade(&self, question: &str, rubric: &str, answer: &str, deadline: Instant) -> Result<f64, String>;
+    fn grade(&self, judged: &Judged<'_>, deadline: Instant) -> Result<f64, String>;
 }
 
 impl<M: ChatModel + Send + Sync> Judge for RubricJudge<M> {
-    fn grade(&self, question: &str, rubric: &str, answer: &str, deadline: Instant) -> Result<f64, String> {
-        let verdict = RubricJudge::grade(self, question, rubric, answer, deadline);
+    fn grade(&self, judged: &Judged<'_>, deadline: Instant) -> Result<f64, String> {
+        let verdict = RubricJudge::grade(self, judged, deadline);
         verdict.map(|verdict| verdict.score).map_err(|error| error.to_string())
     }
 }
@@ -52,6 +53,13 @@ pub struct Graders {
     pub external: BTreeMap<Domain, Arc<dyn ExternalScorer>>,
     /// Time that one response's graders have together.
     pub time_limit: Duration,
+}
+
+impl Graders {
+    /// Whether answers to `step` are the judge's to score: only it can, and no scorer of the user's stands in for it.
+    pub fn leave_to_judge(&self, step: &Step) -> bool {
+        is_judged(step) && !self.external.contains_key(&step.domain)
+    }
 }
 
 impl Default for Graders {

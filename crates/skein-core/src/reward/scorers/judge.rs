@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::final_text;
 use crate::chat::{ChatError, ChatModel, ChatRequest};
 use crate::random::Stream;
+use crate::task::Step;
 use crate::types::Message;
 
 /// Names the wording of the judge's prompt in logs and result files; changing a word means a new version.
@@ -32,7 +33,7 @@ const MAX_JUSTIFICATION_CHARS: usize = 500;
 const MAX_REPLY_BYTES: usize = 200_000;
 
 /// What a judge decides on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Judged<'a> {
     /// What was asked.
     pub question: &'a str,
@@ -40,6 +41,13 @@ pub struct Judged<'a> {
     pub rubric: &'a str,
     /// The answer, untrusted.
     pub answer: &'a str,
+}
+
+impl<'a> Judged<'a> {
+    /// `answer` to `step`, whose gold answer is the rubric.
+    pub fn of(step: &'a Step, answer: &'a str) -> Self {
+        Self { question: step.standalone_question(), rubric: &step.answer, answer }
+    }
 }
 
 /// What a judge decided.
@@ -122,12 +130,12 @@ impl<M: ChatModel> RubricJudge<M> {
         Self { model, rules }
     }
 
-    /// How far `answer` meets `rubric` as an answer to `question`.
+    /// How far an answer meets its rubric.
     ///
     /// # Errors
     /// When there is no rubric or no question, no reply before `deadline`, or no verdict in the replies.
-    pub fn grade(&self, question: &str, rubric: &str, answer: &str, deadline: Instant) -> Result<Verdict, JudgeError> {
-        let mut verdicts = self.grade_all(&[Judged { question, rubric, answer }], deadline);
+    pub fn grade(&self, judged: &Judged<'_>, deadline: Instant) -> Result<Verdict, JudgeError> {
+        let mut verdicts = self.grade_all(std::slice::from_ref(judged), deadline);
         verdicts.pop().expect("one verdict per answer")
     }
 

@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod coding;
+mod deferred_judge;
 mod graders;
 pub mod information_extraction;
 pub mod instruction_following;
@@ -24,7 +25,9 @@ use std::time::Instant;
 use crate::skill::Domain;
 use crate::task::Step;
 
+pub use deferred_judge::DeferredJudge;
 pub use graders::{ExternalScorer, Graders, Judge};
+use judge::Judged;
 
 /// Answers are cut to this many bytes before they are looked at; no gold answer comes near it.
 const MAX_ANSWER_BYTES: usize = 10_000;
@@ -93,7 +96,7 @@ pub fn score(step: &Step, answer: &str, graders: &Graders, deadline: Instant) ->
         Domain::InstructionFollowing if holds_checks(step) => instruction_following::score(answer, &step.answer),
         Domain::InstructionFollowing | Domain::CreativeWriting | Domain::ContextRetrieval => {
             let judge = graders.judge.as_ref().ok_or(ScoreError::NoJudge { domain: step.domain })?;
-            judge.grade(step.standalone_question(), &step.answer, answer, deadline).map_err(ScoreError::Judge)
+            judge.grade(&Judged::of(step, answer), deadline).map_err(ScoreError::Judge)
         }
     }
 }

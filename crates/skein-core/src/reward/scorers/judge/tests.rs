@@ -55,7 +55,7 @@ fn a_verdict_is_points_out_of_ten_and_a_reason() {
     let judge = |content: &str| {
         let model = Scripted::new(vec![Ok(verdict_text(&JUDGED, content))]);
         let rules = JudgeRules { max_attempts: 1, ..Default::default() };
-        RubricJudge::new(model, rules).grade(JUDGED.question, JUDGED.rubric, JUDGED.answer, soon())
+        RubricJudge::new(model, rules).grade(&JUDGED, soon())
     };
     let verdict = judge(r#"{"justification": " Right. ", "points": 7.5}"#).unwrap();
     assert_eq!(verdict, Verdict { score: 0.75, justification: "Right.".into() });
@@ -85,14 +85,16 @@ fn a_reply_without_verdict_is_asked_for_again_up_to_a_bound() {
     let good = verdict_text(&JUDGED, r#"{"justification": "ok", "points": 10}"#);
     let model = Scripted::new(vec![Ok(good), Ok("seven out of ten".into()), Ok(String::new())]);
     let judge = RubricJudge::new(&model, JudgeRules::default());
-    assert_eq!(judge.grade(JUDGED.question, JUDGED.rubric, JUDGED.answer, soon()).unwrap().score, 1.0);
+    assert_eq!(judge.grade(&JUDGED, soon()).unwrap().score, 1.0);
     let asked = model.asked.take();
     assert_eq!(asked.len(), 3);
     assert_ne!(asked[0], asked[1], "a cache or a greedy judge would only repeat itself");
     assert!(asked[1].messages[1].content.contains("no complete verdict block"));
 
     let model = Scripted::new(vec![Ok("?".into()); 3]);
-    let error = RubricJudge::new(&model, JudgeRules::default()).grade("q", "r", "a", soon()).unwrap_err();
+    let error = RubricJudge::new(&model, JudgeRules::default())
+        .grade(&Judged { question: "q", rubric: "r", answer: "a" }, soon())
+        .unwrap_err();
     assert_eq!(error, JudgeError::NoVerdict { attempts: 3, reason: NoVerdict::Missing });
     assert!(model.replies.take().is_empty());
 }
@@ -109,7 +111,9 @@ fn failures_are_errors_of_their_own_answer() {
     assert_eq!(verdicts[2], Err(JudgeError::Chat(deadline)));
     assert_eq!(model.asked.borrow().len(), 2, "what has no rubric is not sent");
     let long = "x".repeat(MAX_GIVEN_BYTES + 1);
-    let error = RubricJudge::new(&model, JudgeRules::default()).grade(&long, "r", "a", soon()).unwrap_err();
+    let error = RubricJudge::new(&model, JudgeRules::default())
+        .grade(&Judged { question: &long, ..JUDGED }, soon())
+        .unwrap_err();
     assert!(matches!(error, JudgeError::Given { field: "question", .. }));
 }
 
