@@ -30,17 +30,21 @@ impl Default for SandboxConfig {
     }
 }
 
-/// Who judges open answers, and how it is asked. Exactly one of `api` and `model` is set.
+/// Who judges open answers, and how it is asked. Exactly one of `api`, `model` and `policy` is set; when a later file or
+/// override sets one, it replaces the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgeConfig {
     /// A chat model on a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<ApiConfig>,
-    /// A chat model in this process: a Hugging Face directory or hub id. It has weights of its own; to let a model judge
-    /// itself, name its directory.
+    /// A chat model in this process: a Hugging Face directory or hub id. It has weights of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The run's own model, with the weights that wrote the answers; only a run has one. Bounded by `max_attempts` and
+    /// `max_new_tokens` alone, not by `reward.grader_secs`. Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub policy: bool,
     /// Replies asked for until one holds a verdict; default 3.
     pub max_attempts: usize,
     /// Softmax temperature of the judge; default 0.
@@ -51,7 +55,7 @@ pub struct JudgeConfig {
 
 impl Default for JudgeConfig {
     fn default() -> Self {
-        Self { api: None, model: None, max_attempts: 3, temperature: 0.0, max_new_tokens: 1024 }
+        Self { api: None, model: None, policy: false, max_attempts: 3, temperature: 0.0, max_new_tokens: 1024 }
     }
 }
 
@@ -59,8 +63,11 @@ impl JudgeConfig {
     /// What is wrong with these values, each with its field.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if self.api.is_some() == self.model.is_some() {
-            problems.push("expected exactly one of api (a server) and model (a directory or hub id)".to_owned());
+        let chosen = [self.api.is_some(), self.model.is_some(), self.policy];
+        if chosen.into_iter().filter(|&chosen| chosen).count() != 1 {
+            let problem = "expected exactly one of api (a server), model (a directory or hub id) and policy = true (the \
+                           run's own model)";
+            problems.push(problem.to_owned());
         }
         if let Some(api) = &self.api {
             problems.extend(api.problems().into_iter().map(|problem| format!("api.{problem}")));

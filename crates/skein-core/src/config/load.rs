@@ -15,6 +15,7 @@ use super::{Config, ConfigError, Problem, decode, validate};
 fn alternatives(table_key: &str) -> &'static [&'static str] {
     match table_key {
         "model" => &["path", "scratch"],
+        "reward.judge" => &["api", "model", "policy"],
         "sft.tasks" | "rl.tasks" | "eval.tasks" => &["file", "procedural"],
         _ => &[],
     }
@@ -122,7 +123,7 @@ impl Layers {
 }
 
 fn merge_tables(below: &mut Table, above: Table, prefix: &str, origins: &mut BTreeMap<String, String>) {
-    let is_chosen = |value: &Value| value.as_str() != Some("");
+    let is_chosen = |value: &Value| value.as_str() != Some("") && value.as_bool() != Some(false);
     let alternatives = alternatives(prefix);
     if alternatives.iter().any(|key| above.get(*key).is_some_and(is_chosen)) {
         for key in alternatives.iter().filter(|key| !above.contains_key(**key)) {

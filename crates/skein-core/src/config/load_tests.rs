@@ -277,3 +277,22 @@ fn wrong_values_do_not_hide_impossible_combinations_elsewhere() {
     assert!(found[0].contains("rl.group_size: expected a whole number"), "{found:?}");
     assert!(found[1].contains("rl.mini_batch_size: is 7, which does not divide rl.batch_size (256)"), "{found:?}");
 }
+
+#[test]
+fn the_judge_is_one_of_three() {
+    let judge = |text: &str| format!("{VALID}\n[reward.judge]\n{text}\n");
+    for text in ["", "policy = false", "model = \"a/b\"\npolicy = true", "api = { model = \"m\" }\nmodel = \"a/b\""] {
+        let problems = problems(&judge(text), &[]);
+        assert!(problems.iter().any(|problem| problem.contains("exactly one of api")), "{text}: {problems:?}");
+    }
+    let config = load_text(&judge("policy = true"), &[]).unwrap();
+    assert!(config.to_toml().contains("policy = true"));
+    let model = load_text(&judge("model = \"a/b\""), &[]).unwrap();
+    assert!(!model.to_toml().contains("policy"), "runs made without the field go on");
+    let replaced = load_text(&judge("model = \"a/b\""), &["reward.judge.policy=true"]).unwrap().reward.judge.unwrap();
+    assert_eq!((replaced.policy, replaced.model), (true, None));
+    let kept = load_text(&judge("model = \"a/b\""), &["reward.judge.policy=false"]).unwrap().reward.judge.unwrap();
+    assert_eq!((kept.policy, kept.model.as_deref()), (false, Some("a/b")));
+    let small = problems(&judge("policy = true"), &["rollout.cache_tokens=1000", "rl.sampling.max_new_tokens=8"]);
+    assert!(small.iter().any(|problem| problem.contains("too few for a judge's reply of 1024")), "{small:?}");
+}

@@ -407,6 +407,13 @@ impl Check {
                 self.add(&[&["rollout.cache_tokens"], keys].concat(), message);
             }
         }
+        if let Some(judge) = config.reward.judge.as_ref().filter(|judge| judge.policy)
+            && cache_tokens > 0
+            && judge.max_new_tokens >= cache_tokens
+        {
+            let message = format!("is {cache_tokens}, too few for a judge's reply of {}", judge.max_new_tokens);
+            self.add(&["rollout.cache_tokens", "reward.judge.max_new_tokens"], message);
+        }
     }
 }
 
