@@ -1,11 +1,8 @@
 //! Sentence embedders of Hugging Face directories, behind the trait by which skills are matched.
 //!
-//! A tensor stays on its thread, and rewards are scored on many: so a thread of its own holds the model, and texts and
-//! vectors travel over channels.
+//! It can be asked from any thread.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -14,6 +11,7 @@ use skein_io::hub::Hub;
 use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Tensor};
 
+use super::model_thread::ModelThread;
 use crate::checkpoint::load_text_encoder;
 use crate::cli::UsageError;
 use crate::models::{Pooling, TextEncoder};
@@ -23,14 +21,10 @@ const BATCH: usize = 64;
 
 /// A sentence embedder on a thread of its own, which ends with it.
 pub struct Embedder {
-    jobs: Mutex<SyncSender<Job>>,
+    thread: ModelThread<(Vec<String>, TextRole), Vectors>,
 }
 
-struct Job {
-    texts: Vec<String>,
-    role: TextRole,
-    reply: SyncSender<Result<Vec<Vec<f32>>, String>>,
-}
+type Vectors = Result<Vec<Vec<f32>>, String>;
 
 impl Embedder {
     /// Loads the embedder of a Hugging Face directory or hub id: Qwen3-Embedding (or any supported decoder) or a BERT.
@@ -39,32 +33,18 @@ impl Embedder {
     /// When a file is missing, damaged or unsupported, naming it.
     pub fn load(model: &str) -> Result<Self> {
         let dir = Hub::from_env().resolve(model, None).map_err(|error| UsageError(error.to_string()))?;
-        let (jobs, inbox) = sync_channel(1);
-        let (loaded, outcome) = sync_channel(1);
-        std::thread::Builder::new()
-            .name("embedder".to_owned())
-            .spawn(move || match Model::load(&dir) {
-                Ok(model) => {
-                    // A failed send means that whoever asked has gone: there is nobody to serve.
-                    if loaded.send(Ok(())).is_ok() {
-                        model.serve(&inbox);
-                    }
-                }
-                Err(error) => drop(loaded.send(Err(error))),
-            })
-            .context("starting the embedder's thread")?;
-        outcome.recv().context("the embedder's thread ended while loading")??;
-        Ok(Self { jobs: Mutex::new(jobs) })
+        let thread = ModelThread::start("embedder", move |server| {
+            let model = Model::load(&dir)?;
+            server.serve(|(texts, role): (Vec<String>, _)| model.embed(&texts, role));
+            Ok(())
+        })?;
+        Ok(Self { thread })
     }
 }
 
 impl Embed for Embedder {
-    fn embed(&self, texts: &[String], role: TextRole) -> Result<Vec<Vec<f32>>, String> {
-        let gone = || "the embedder's thread has ended".to_owned();
-        let (reply, answer) = sync_channel(1);
-        let jobs = self.jobs.lock().map_err(|_| gone())?.clone();
-        jobs.send(Job { texts: texts.to_vec(), role, reply }).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())?
+    fn embed(&self, texts: &[String], role: TextRole) -> Vectors {
+        self.thread.ask((texts.to_vec(), role), None).map_err(|reason| reason.to_string())?
     }
 }
 
@@ -93,14 +73,7 @@ impl Model {
         Ok(Self { encoder, pooling, tokenizer, query_prefix, max_length })
     }
 
-    fn serve(&self, inbox: &Receiver<Job>) {
-        for job in inbox {
-            // The asker may have given up; its answer is then nobody's.
-            drop(job.reply.send(self.embed(&job.texts, job.role)));
-        }
-    }
-
-    fn embed(&self, texts: &[String], role: TextRole) -> Result<Vec<Vec<f32>>, String> {
+    fn embed(&self, texts: &[String], role: TextRole) -> Vectors {
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in texts.chunks(BATCH) {
             let ids = batch.iter().map(|text| self.ids(text, role)).collect::<Result<Vec<_>, _>>()?;
