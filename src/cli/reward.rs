@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -115,7 +116,7 @@ fn graders(args: &Args, tasks: &[CrossSkillTask]) -> Result<Graders> {
         Some(path) => Config::load(path, &[]).map_err(|error| UsageError(error.to_string()))?.reward,
         None => RewardConfig::default(),
     };
-    build_graders(&config, GraderNeeds::of(&config, tasks.iter().flat_map(|task| &task.steps)))
+    build_graders(&config, GraderNeeds::of(&config, tasks.iter().flat_map(|task| &task.steps)), Arc::default(), None)
 }
 
 fn context(args: &Args, tasks: &[CrossSkillTask]) -> Result<RewardContext, UsageError> {

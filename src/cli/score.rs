@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
@@ -94,7 +95,7 @@ fn graders(args: &Args, cases: &[(usize, Case)]) -> Result<Graders> {
         code: cases.iter().any(|(_, case)| case.runs_code()),
         judge: cases.iter().any(|(_, case)| !case.domain.is_verifiable()),
     };
-    build_graders(&config, needs)
+    build_graders(&config, needs, Arc::default(), None)
 }
 
 fn line(number: usize, case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {

@@ -103,7 +103,7 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
             // Not the run's step: every arm and every evaluation draws the same numbers.
             origin: DrawOrigin { seed: session.config.seed, step: EVAL_DRAWS, prompt: 0 },
         };
-        batches.push(rollouts(&mut engine, &session.tokenizer, &session.rewards, &request)?);
+        batches.push(rollouts(&mut engine, &session.scoring(), &request)?);
         done += indices.len();
         progress.update(done as u64, "");
     }

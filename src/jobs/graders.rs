@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use skein_core::config::{JudgeConfig, RewardConfig, SandboxConfig};
 use skein_core::reward::scorers::judge::{JudgeRules, RubricJudge};
-use skein_core::reward::scorers::{ExternalScorer, Graders, Judge, is_judged};
+use skein_core::reward::scorers::{DeferredJudge, ExternalScorer, Graders, Judge, is_judged};
 use skein_core::skill::Domain;
 use skein_core::task::Step;
 use skein_io::api::ApiModel;
@@ -41,25 +41,31 @@ impl GraderNeeds {
     }
 }
 
+/// A judge for the policy to decide as, where `needs` names one and `config` wants the policy.
+pub fn policy_judge(config: &RewardConfig, needs: GraderNeeds) -> Option<Arc<DeferredJudge>> {
+    let judge = config.judge.as_ref().filter(|judge| needs.judge && judge.policy)?;
+    Some(Arc::new(DeferredJudge::new(judge_rules(judge))))
+}
+
 /// The back ends that `needs` names, and the scorers that `config` brings.
+///
+/// What programs come to is counted in `runs`; `policy` comes from [`policy_judge`], and only from whoever has a policy
+/// to let decide.
 ///
 /// # Errors
 /// When one can't be started.
-pub fn build_graders(config: &RewardConfig, needs: GraderNeeds) -> Result<Graders> {
-    counted_graders(config, needs, Arc::default())
-}
-
-/// The same, with the runs of programs counted in `runs`.
-///
-/// # Errors
-/// As [`build_graders`].
-pub fn counted_graders(config: &RewardConfig, needs: GraderNeeds, runs: Arc<CodeRuns>) -> Result<Graders> {
+pub fn build_graders(
+    config: &RewardConfig,
+    needs: GraderNeeds,
+    runs: Arc<CodeRuns>,
+    policy: Option<Arc<DeferredJudge>>,
+) -> Result<Graders> {
     let mut graders = Graders { time_limit: Duration::from_secs_f64(config.grader_secs), ..Graders::default() };
     if needs.code {
         graders.code = Some(Arc::new(Counted { runner: start_sandbox(&config.sandbox)?, runs }));
     }
     if let Some(judge) = config.judge.as_ref().filter(|_| needs.judge) {
-        graders.judge = Some(build_judge(judge)?);
+        graders.judge = Some(build_judge(judge, policy)?);
     }
     for (&domain, scorer) in &config.scorers {
         let scorer = CommandScorer::new(scorer.clone()).map_err(|error| UsageError(error.to_string()))?;
@@ -99,20 +105,25 @@ fn start_sandbox(config: &SandboxConfig) -> Result<Sandbox> {
     Ok(sandbox)
 }
 
-fn build_judge(config: &JudgeConfig) -> Result<Arc<dyn Judge>> {
-    let rules = JudgeRules {
+fn build_judge(config: &JudgeConfig, policy: Option<Arc<DeferredJudge>>) -> Result<Arc<dyn Judge>> {
+    let rules = judge_rules(config);
+    if let Some(api) = &config.api {
+        let model = ApiModel::new(api.clone()).map_err(|error| UsageError(format!("reward.judge.api: {error}")))?;
+        return Ok(Arc::new(RubricJudge::new(model, rules)));
+    }
+    if let Some(model) = &config.model {
+        return Ok(Arc::new(RubricJudge::new(LocalChat::load(model)?, rules)));
+    }
+    let no_run = "reward.judge.policy: only a run has a policy that can judge; set api or model instead";
+    Ok(policy.ok_or_else(|| UsageError(no_run.into()))?)
+}
+
+fn judge_rules(config: &JudgeConfig) -> JudgeRules {
+    JudgeRules {
         max_attempts: config.max_attempts,
         temperature: config.temperature,
         max_new_tokens: config.max_new_tokens,
         ..JudgeRules::default()
-    };
-    match (&config.api, &config.model) {
-        (Some(api), _) => {
-            let model = ApiModel::new(api.clone()).map_err(|error| UsageError(format!("reward.judge.api: {error}")))?;
-            Ok(Arc::new(RubricJudge::new(model, rules)))
-        }
-        (None, Some(model)) => Ok(Arc::new(RubricJudge::new(LocalChat::load(model)?, rules))),
-        (None, None) => Err(UsageError("reward.judge: expected api or model".into()).into()),
     }
 }
 

@@ -166,8 +166,7 @@ fn collect_batch(
         let wanted = prompts.order.next_batch(missing.max(config.rollout_batch_size));
         let round = rollouts(
             engine,
-            &session.tokenizer,
-            &session.rewards,
+            &session.scoring(),
             &RolloutRequest {
                 prompts: wanted.iter().map(|&i| (i, &prompts.tasks[i], prompts.ids[i].as_slice())).collect(),
                 num_samples: config.group_size,

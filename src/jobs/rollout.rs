@@ -1,6 +1,11 @@
 //! Generates completions for a list of tasks and scores them: what RL and evaluation share.
 //!
 //! Scoring overlaps with generation but decides nothing: results come back in prompt and sample order.
+//!
+//! Where the policy is its own judge, responses that it judges wait until the round is generated; then the same engine
+//! answers for all of them at once. Judging needs the engine that generated, mutably and on the thread that updates the
+//! weights, and is over before the round is returned: so it is always the weights that wrote a response that judge it,
+//! and no update can come in between.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,12 +13,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::{Value, json};
+use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{Reward, RewardContext, RewardError, score_guarded};
 use skein_core::rl::{ScoredGroup, ScoredRollout};
 use skein_core::task::CrossSkillTask;
 use skein_core::types::{FinishReason, SamplingParams};
+use skein_io::chat::ChatTemplate;
 use skein_io::tokenizer::Tokenizer;
 
+use super::engine_chat::EngineChat;
 use crate::engine::{DrawOrigin, Engine, Event, Hooks, Request};
 
 /// Completions asked for: `num_samples` for each of some prompts.
@@ -28,6 +36,16 @@ pub struct RolloutRequest<'a> {
     pub origin: DrawOrigin,
 }
 
+/// What decodes and scores completions.
+pub struct Scoring<'a> {
+    /// The policy's tokenizer.
+    pub tokenizer: &'a Tokenizer,
+    /// Scores responses.
+    pub rewards: &'a RewardContext,
+    /// The judge among the graders of `rewards`, where it is the policy, and the policy's chat template.
+    pub policy_judge: Option<(&'a DeferredJudge, &'a ChatTemplate)>,
+}
+
 /// Scored completions and what they cost.
 pub struct Rollouts {
     /// One group per prompt, in the order asked for; only completions whose grader gave a verdict.
@@ -36,6 +54,8 @@ pub struct Rollouts {
     pub texts: Vec<Vec<String>>,
     /// Graders that failed.
     pub errors: Vec<RewardError>,
+    /// Steps that a judge scored.
+    pub num_judged: usize,
     /// Tokens sampled.
     pub num_tokens: usize,
     /// Completions sampled, those without a verdict among them.
@@ -44,7 +64,9 @@ pub struct Rollouts {
     pub num_truncated: usize,
     /// Wall time of generation.
     pub generation: Duration,
-    /// Wall time of scoring that generation did not cover.
+    /// Wall time of the policy's judging.
+    pub judging: Duration,
+    /// Wall time of scoring that neither generation nor judging covered.
     pub scoring: Duration,
 }
 
@@ -84,12 +106,8 @@ pub fn with_stops(sampling: &SamplingParams, tokenizer: &Tokenizer) -> SamplingP
 ///
 /// # Errors
 /// When a prompt cannot be generated from (too long for the context or the cache).
-pub fn rollouts(
-    engine: &mut Engine<'_>,
-    tokenizer: &Tokenizer,
-    rewards: &RewardContext,
-    request: &RolloutRequest<'_>,
-) -> Result<Rollouts> {
+pub fn rollouts(engine: &mut Engine<'_>, scoring: &Scoring<'_>, request: &RolloutRequest<'_>) -> Result<Rollouts> {
+    let Scoring { tokenizer, rewards, policy_judge } = *scoring;
     let started = Instant::now();
     let requests: Vec<Request> = request
         .prompts
@@ -103,26 +121,46 @@ pub fn rollouts(
         .collect();
     let decode = |ids: &[u32]| tokenizer.decode_visible(ids).unwrap_or_default();
     let verdicts = Verdicts::new(requests.len(), request.num_samples);
-    let (generated, generation) = grading_threads().in_place_scope(|scope| {
+    let (generated, generation, judging) = grading_threads().in_place_scope(|scope| {
+        let task = |prompt: usize| request.prompts[prompt].1;
+        let score = |prompt, sample, text: String| {
+            let (task, verdicts) = (task(prompt), &verdicts);
+            scope.spawn(move |_| verdicts.put(prompt, sample, score_guarded(task, &text, rewards), text));
+        };
+        let mut waiting = Vec::new();
         let mut on_event = |event: Event<'_>| {
             if let Event::Finished { request: prompt, sample, completion } = event {
-                let (task, text, verdicts) = (request.prompts[prompt].1, decode(&completion.token_ids), &verdicts);
-                scope.spawn(move |_| verdicts.put(prompt, sample, score_guarded(task, &text, rewards), text));
+                let text = decode(&completion.token_ids);
+                match policy_judge {
+                    Some(_) if !rewards.judged(task(prompt), &text).is_empty() => waiting.push((prompt, sample, text)),
+                    _ => score(prompt, sample, text),
+                }
             }
         };
         let generated = engine.generate(&requests, &mut Hooks { decode: Some(&decode), on_event: &mut on_event });
-        (generated, started.elapsed())
+        let generation = started.elapsed();
+        if let Some((judge, template)) = policy_judge {
+            waiting.sort_unstable();
+            let judged: Vec<_> =
+                waiting.iter().flat_map(|(prompt, _, text)| rewards.judged(task(*prompt), text)).collect();
+            judge.hear(&judged, &EngineChat::new(engine, tokenizer, template));
+        }
+        let judging = started.elapsed() - generation;
+        waiting.into_iter().for_each(|(prompt, sample, text)| score(prompt, sample, text));
+        (generated, generation, judging)
     });
-    let scoring = started.elapsed() - generation;
+    let scoring = started.elapsed() - generation - judging;
 
     let mut rollouts = Rollouts {
         groups: Vec::with_capacity(generated.len()),
         texts: Vec::with_capacity(generated.len()),
         errors: Vec::new(),
+        num_judged: 0,
         num_tokens: 0,
         num_responses: 0,
         num_truncated: 0,
         generation,
+        judging,
         scoring,
     };
     for (((prompt, task, _), completions), verdicts) in request.prompts.iter().zip(generated).zip(verdicts.take()) {
@@ -136,6 +174,7 @@ pub fn rollouts(
             let (reward, text) = verdict.expect("every finished completion was scored before the scope ended");
             match reward {
                 Ok(reward) => {
+                    rollouts.num_judged += rewards.judged(task, &text).len();
                     group.rollouts.push(ScoredRollout { completion, reward });
                     texts.push(text);
                 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use skein_core::config::{Config, Dtype, RlConfig, Stage};
 use skein_core::reward::format::{StepCount, parse_response};
 use skein_core::reward::matcher::SkillMatcher;
+use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{RewardContext, RewardRule};
 use skein_core::skill::{Bank, EntropyTable};
 use skein_core::task::CrossSkillTask;
@@ -27,12 +28,12 @@ use tch::{Device, Kind};
 use super::code_runs::CodeRuns;
 use super::data::{PromptEncoder, domains_of, load_tasks};
 use super::embedder::Embedder;
-use super::graders::{GraderNeeds, counted_graders};
+use super::graders::{GraderNeeds, build_graders, policy_judge};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
 use super::rl::MAX_PROMPT;
-use super::rollout::Rollouts;
+use super::rollout::{Rollouts, Scoring};
 use super::run_dir::{Resume, RunDir};
 use super::state::RunState;
 use crate::checkpoint::{
@@ -65,6 +66,8 @@ pub struct Session {
     pub run: RunDir,
     /// Ctrl-C.
     pub interrupt: Interrupt,
+    /// The judge among the graders of `rewards`, where it is the policy; there is a template then.
+    policy_judge: Option<Arc<DeferredJudge>>,
     checkpoints: CheckpointManager,
     saving: RefCell<BackgroundSave>,
     config_json: Map<String, Value>,
@@ -92,7 +95,8 @@ impl Session {
         let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, tasks)| tasks);
         let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
         let code_runs: Arc<CodeRuns> = Arc::default();
-        let graders = counted_graders(&config.reward, needs, code_runs.clone())?;
+        let policy_judge = policy_judge(&config.reward, needs);
+        let graders = build_graders(&config.reward, needs, code_runs.clone(), policy_judge.clone())?;
         let rewards = reward_context(&config)?.with_graders(graders);
         check_tasks(&tasks, &rewards)?;
         if config.model.dtype != Dtype::F32 {
@@ -111,6 +115,10 @@ impl Session {
         let tokenizer = Tokenizer::load(&start.assets)?;
         refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
         let template = chat_template(&start.assets)?;
+        if policy_judge.is_some() && template.is_none() {
+            let problem = "reward.judge.policy: the model has no chat template, and a judge is asked in chat form";
+            return Err(UsageError(problem.into()).into());
+        }
         if let Some((_, tasks)) = tasks.iter().find(|(stage, _)| *stage == Stage::Rl) {
             let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(tasks))?;
             encoder.prompts(tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
@@ -126,6 +134,7 @@ impl Session {
             template,
             rewards,
             code_runs,
+            policy_judge,
             model: Rc::from(start.pretrained.model),
             config_json: start.pretrained.config_json,
             assets: start.assets,
@@ -147,6 +156,12 @@ impl Session {
     /// When the config asks for a chat template that the model lacks.
     pub fn encoder(&self, tasks: &[CrossSkillTask]) -> Result<PromptEncoder<'_>> {
         PromptEncoder::new(&self.tokenizer, self.template.as_ref(), &self.config.prompt, domains_of(tasks))
+    }
+
+    /// What decodes and scores the policy's completions.
+    pub fn scoring(&self) -> Scoring<'_> {
+        let policy_judge = self.policy_judge.as_deref().zip(self.template.as_ref());
+        Scoring { tokenizer: &self.tokenizer, rewards: &self.rewards, policy_judge }
     }
 
     /// A generation engine over the session's weights.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -66,7 +67,7 @@ pub fn run(args: Args) -> Result<()> {
         return Err(UsageError("no case of that domain".into()).into());
     }
     let needs = GraderNeeds { code: cases.iter().any(Case::runs_code), judge: false };
-    let graders = build_graders(&RewardConfig::default(), needs)?;
+    let graders = build_graders(&RewardConfig::default(), needs, Arc::default(), None)?;
     let window = Duration::from_secs_f64(args.seconds);
     let mut by_domain: BTreeMap<Domain, Vec<&Case>> = BTreeMap::new();
     for case in &cases {
