@@ -3,6 +3,7 @@
 mod bench;
 mod config;
 mod generate;
+mod policy_judge;
 mod reward;
 mod score;
 mod synth;

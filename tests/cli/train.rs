@@ -65,20 +65,20 @@ lambda_ent = 0.0
 rollouts_every = 1
 "#;
 
-struct Bench {
+pub(super) struct Bench {
     folder: tempfile::TempDir,
-    config: PathBuf,
+    pub(super) config: PathBuf,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("run.toml");
         fs::write(&config, CONFIG).unwrap();
         Self { folder, config }
     }
 
-    fn out(&self, name: &str) -> PathBuf {
+    pub(super) fn out(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -87,21 +87,21 @@ impl Bench {
         own.iter().chain(more).map(|text| (*text).to_owned()).collect()
     }
 
-    fn train(&self, out: &Path, more: &[&str]) {
+    pub(super) fn train(&self, out: &Path, more: &[&str]) {
         let args = self.args(out, more);
         let output = skein(&args.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn refused(&self, out: &Path, more: &[&str], code: i32, expected: &str) {
+    pub(super) fn refused(&self, out: &Path, more: &[&str], code: i32, expected: &str) {
         let args = self.args(out, more);
         assert_refused(&args.iter().map(String::as_str).collect::<Vec<_>>(), code, expected);
     }
 
     /// A run in the background that has written the checkpoint of `step`.
-    fn start_until(&self, out: &Path, step: u64) -> Child {
-        let child =
-            Command::new(env!("CARGO_BIN_EXE_skein")).args(self.args(out, &[])).stderr(Stdio::null()).spawn().unwrap();
+    pub(super) fn start_until(&self, out: &Path, step: u64, more: &[String]) -> Child {
+        let args = self.args(out, &more.iter().map(String::as_str).collect::<Vec<_>>());
+        let child = Command::new(env!("CARGO_BIN_EXE_skein")).args(args).stderr(Stdio::null()).spawn().unwrap();
         let checkpoint = out.join(format!("step_{step:06}"));
         let started = Instant::now();
         while !checkpoint.exists() {
@@ -112,7 +112,7 @@ impl Bench {
     }
 }
 
-fn weights(out: &Path, step: u64) -> Vec<u8> {
+pub(super) fn weights(out: &Path, step: u64) -> Vec<u8> {
     fs::read(out.join(format!("step_{step:06}/model.safetensors"))).unwrap()
 }
 
@@ -148,7 +148,7 @@ fn a_killed_run_goes_on_to_the_same_weights() {
     // In SFT, at the border of the stages, and in RL, where the reference model must come from the border.
     for kill_after in [2, 6, 8] {
         let out = bench.out(&format!("killed-{kill_after}"));
-        let mut child = bench.start_until(&out, kill_after);
+        let mut child = bench.start_until(&out, kill_after, &[]);
         child.kill().unwrap();
         child.wait().unwrap();
         bench.train(&out, &["--resume", "auto"]);
@@ -162,7 +162,7 @@ fn a_killed_run_goes_on_to_the_same_weights() {
 fn ctrl_c_saves_and_the_run_goes_on() {
     let bench = Bench::new();
     let out = bench.out("run");
-    let mut child = bench.start_until(&out, 2);
+    let mut child = bench.start_until(&out, 2, &[]);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -318,7 +318,7 @@ for line in sys.stdin:
 
 impl Bench {
     /// Settings that put [`SCORER`] in the place of every domain's scorer.
-    fn scorer(&self, mode: &str, seed: &str) -> Vec<String> {
+    pub(super) fn scorer(&self, mode: &str, seed: &str) -> Vec<String> {
         let script = self.out("scorer.py");
         fs::write(&script, SCORER).unwrap();
         let scorer = |domain: &str| {
