@@ -27,6 +27,7 @@ mod skills;
 mod synth;
 mod tokenizer;
 mod train;
+mod unscored;
 mod verify_resume;
 
 /// Trains skill-native language models: SFT warm-up, then GRPO with the skill-entropy reward.

@@ -17,6 +17,7 @@ use skein_core::skill::EntropyTable;
 use skein_core::task::{CrossSkillTask, read_tasks};
 
 use super::UsageError;
+use super::unscored::Unscored;
 use crate::jobs::{GraderNeeds, build_graders};
 
 /// Responses scored between two writes.
@@ -88,19 +89,17 @@ pub fn run(args: Args) -> Result<()> {
 
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut scored: Vec<(&CrossSkillTask, Reward)> = Vec::with_capacity(pairs.len());
-    let mut num_failed = 0;
+    let mut unscored = Unscored::default();
     for batch in pairs.chunks(BATCH) {
         for ((task, _), outcome) in batch.iter().zip(score_batch(batch, &context)) {
             writeln!(out, "{}", line(task, &outcome)).context("cannot write to stdout")?;
             match outcome {
                 Ok(reward) => scored.push((task, reward)),
-                Err(_) => num_failed += 1,
+                Err(RewardError::Step { source, .. }) => unscored.note(&source.to_string()),
+                Err(error) => unscored.note(&error.to_string()),
             }
         }
         out.flush().context("cannot write to stdout")?;
-    }
-    if num_failed > 0 {
-        tracing::warn!("{num_failed} of {} responses could not be scored; their lines say why", pairs.len());
     }
     if !args.json {
         let records: Vec<EvalRecord> = scored.iter().map(|(task, reward)| EvalRecord { task, reward }).collect();
@@ -108,7 +107,7 @@ pub fn run(args: Args) -> Result<()> {
             eprint!("{}", overview(&summary));
         }
     }
-    Ok(())
+    Ok(unscored.refuse(pairs.len(), "responses")?)
 }
 
 fn graders(args: &Args, tasks: &[CrossSkillTask]) -> Result<Graders> {

@@ -15,6 +15,7 @@ use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::{Case, CaseError};
 
 use super::UsageError;
+use super::unscored::Unscored;
 use crate::jobs::{GraderNeeds, build_graders};
 
 /// A case agrees when its score is this close to the expected one, which files print with six decimals.
@@ -52,7 +53,7 @@ pub fn run(args: Args) -> Result<()> {
     let outcomes: Vec<Result<f64, CaseError>> = cases.par_iter().map(|(_, case)| case.score(&graders)).collect();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
-    let mut first_error = None;
+    let mut unscored = Unscored::default();
     for ((number, case), outcome) in cases.iter().zip(outcomes) {
         if args.json {
             writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<()> {
         match outcome {
             Err(error) => {
                 tally.failed += 1;
-                first_error.get_or_insert_with(|| format!("case {}: {error}", case.id.as_deref().unwrap_or("?")));
+                unscored.note(&error.to_string());
             }
             Ok(score) => {
                 tally.sum += score;
@@ -73,17 +74,13 @@ pub fn run(args: Args) -> Result<()> {
             }
         }
     }
-    let num_failed: usize = tallies.values().map(|tally| tally.failed).sum();
-    if num_failed > 0 {
-        let first = first_error.unwrap_or_default();
-        tracing::warn!("{num_failed} of {} cases could not be scored, the first: {first}", cases.len());
-    }
     if !args.json {
         let rows: Vec<Vec<String>> = tallies.iter().map(|(group, tally)| row(group, tally)).collect();
         let header = ["domain", "kind", "tier", "cases", "errors", "mean score", "agree", "of"];
         write!(out, "{}", render_table(&header, &rows)).context("cannot write to stdout")?;
     }
-    out.flush().context("cannot write to stdout")
+    out.flush().context("cannot write to stdout")?;
+    Ok(unscored.refuse(cases.len(), "cases")?)
 }
 
 fn graders(args: &Args, cases: &[(usize, Case)]) -> Result<Graders> {

@@ -98,12 +98,23 @@ fn without_a_table_for_its_skills_the_score_is_the_answer() {
 #[test]
 fn what_cannot_be_scored_is_said_and_not_zero() {
     let files = Files::new();
-    let step = json!({"question": "?", "answer": "x", "domain": "coding", "skill": "Loops"});
-    files.write("tasks", &[json!({"id": "t", "scenario": "", "steps": [step]})]);
-    files.write("responses", &[json!({"id": "t", "response": "<skill>Coding, Loops</skill><answer>x</answer>"})]);
+    let step = |answer: &str, domain: &str| json!({"question": "?", "answer": answer, "domain": domain, "skill": "S"});
+    let task = |id: &str, step: Value| json!({"id": id, "scenario": "", "steps": [step]});
+    let tasks =
+        [task("t", step("x", "coding")), task("u", step("5", "math")), task("v", step("x", "creative_writing"))];
+    files.write("tasks", &tasks);
+    let response = |id: &str| json!({"id": id, "response": "<skill>S</skill><answer>5</answer>"});
+    files.write("responses", &["t", "u", "v", "v"].map(response));
     let paths = [files.path("tasks"), files.path("responses")];
     let output = skein(&files.args(&paths, &["--json"]));
-    let line = &lines(&output.stdout)[0];
+    let lines = lines(&output.stdout);
+    let (line, scored) = (&lines[0], &lines[1]);
+    assert_eq!((lines.len(), scored["score"].as_f64()), (4, Some(1.0)), "what has a score is printed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = "error: 3 of 4 responses have no score: the domain `creative_writing` needs a judge, and none is set up; \
+                    the gold answer of a coding step";
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(output.status.code(), Some(1));
     assert!(line["score"].is_null() && line["error"].as_str().unwrap().contains("the gold answer of a coding step"));
 }
 

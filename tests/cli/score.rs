@@ -20,7 +20,9 @@ fn prints_one_line_a_case_or_a_summary() {
     let path = path.to_str().unwrap();
 
     let output = skein(&["score", "--cases", path, "--json"]);
-    assert!(output.status.success());
+    assert_eq!(output.status.code(), Some(1), "one case has no score");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("error: 1 of 4 cases have no score: the gold answer of a coding step"), "{said}");
     let stdout = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["id"], &lines[0]["score"], &lines[0]["expected"]), (&"a".into(), &1.0.into(), &1.0.into()));
@@ -39,6 +41,10 @@ fn prints_one_line_a_case_or_a_summary() {
         "{table:?}"
     );
     assert!(table.contains(&["coding", "–", "–", "1", "1", "–", "0", "0"].map(str::to_owned).to_vec()), "{table:?}");
+
+    let scored: Vec<&str> = CASES.lines().take(3).collect();
+    fs::write(path, scored.join("\n")).unwrap();
+    assert!(skein(&["score", "--cases", path]).status.success());
 }
 
 #[test]
