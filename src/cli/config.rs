@@ -25,7 +25,7 @@ enum Action {
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
     },
-    /// Check configs and report every problem; exit code 2 if there is one.
+    /// Check configs and the task files, tables and commands they name; report every problem; exit code 2 if there is one.
     Check {
         /// The configs.
         #[arg(required = true)]
@@ -47,10 +47,12 @@ pub fn run(args: Args) -> Result<()> {
         Action::Check { files, overrides } => {
             let mut problems = Vec::new();
             for file in files {
-                match Config::load(&file, &overrides) {
-                    Ok(_) => println!("{}: ok", file.display()),
-                    Err(error) => problems.push(error.to_string()),
+                let checked = Config::check(&file, &overrides);
+                checked.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                if checked.problems.is_empty() {
+                    println!("{}: ok", file.display());
                 }
+                problems.extend(checked.problems.iter().map(ToString::to_string));
             }
             if !problems.is_empty() {
                 return Err(UsageError(format!("the config does not work\n{}", problems.join("\n"))).into());

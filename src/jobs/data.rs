@@ -8,7 +8,7 @@ use skein_core::config::{PromptConfig, TaskSource};
 use skein_core::reward::prompt::PromptTemplate;
 use skein_core::skill::{Domain, EntropyTable, Level, SkillKey};
 use skein_core::synth::Synthesizer;
-use skein_core::task::{CrossSkillTask, Step, read_tasks};
+use skein_core::task::{CrossSkillTask, Step, read_numbered_tasks};
 use skein_io::chat::{ChatOptions, ChatTemplate};
 use skein_io::tokenizer::Tokenizer;
 
@@ -20,12 +20,20 @@ use crate::trainer::SftExample;
 /// # Errors
 /// When the file cannot be read or a line is not a task, naming both.
 pub fn load_tasks(source: &TaskSource) -> Result<Vec<CrossSkillTask>> {
-    Ok(match source {
-        TaskSource::File(path) => read_tasks(path).map_err(|error| UsageError(error.to_string()))?,
-        TaskSource::Procedural(spec) => Synthesizer::new(spec.level, spec.split, spec.seed)
-            .tasks(spec.num_tasks as u64, spec.min_steps..=spec.max_steps)
-            .map_err(|error| UsageError(error.to_string()))?,
-    })
+    Ok(load_numbered_tasks(source)?.into_iter().map(|(_, task)| task).collect())
+}
+
+/// The tasks of a source, each with its line in the file, or its number where there is none. Errors as [`load_tasks`].
+pub(super) fn load_numbered_tasks(source: &TaskSource) -> Result<Vec<(usize, CrossSkillTask)>> {
+    match source {
+        TaskSource::File(path) => Ok(read_numbered_tasks(path).map_err(|error| UsageError(error.to_string()))?),
+        TaskSource::Procedural(spec) => {
+            let tasks = Synthesizer::new(spec.level, spec.split, spec.seed)
+                .tasks(spec.num_tasks as u64, spec.min_steps..=spec.max_steps)
+                .map_err(|error| UsageError(error.to_string()))?;
+            Ok((1..).zip(tasks).collect())
+        }
+    }
 }
 
 /// Turns tasks into the ids a model reads.

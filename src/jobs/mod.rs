@@ -24,6 +24,7 @@ pub mod rollout;
 mod run_dir;
 mod session;
 pub mod sft;
+mod stage_tasks;
 mod state;
 mod watch;
 

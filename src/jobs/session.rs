@@ -11,7 +11,6 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use skein_core::config::{Config, Dtype, RlConfig, Stage};
-use skein_core::reward::format::{StepCount, parse_response};
 use skein_core::reward::matcher::SkillMatcher;
 use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{RewardContext, RewardRule};
@@ -26,7 +25,7 @@ use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
 use super::code_runs::CodeRuns;
-use super::data::{PromptEncoder, domains_of, load_tasks};
+use super::data::{PromptEncoder, domains_of};
 use super::embedder::Embedder;
 use super::graders::{GraderNeeds, build_graders, policy_judge};
 use super::interrupt::Interrupt;
@@ -35,6 +34,7 @@ use super::mapping;
 use super::rl::MAX_PROMPT;
 use super::rollout::{Rollouts, Scoring};
 use super::run_dir::{Resume, RunDir};
+use super::stage_tasks::{check_tasks, stage_tasks};
 use super::state::RunState;
 use crate::checkpoint::{
     BackgroundSave, CheckpointManager, Loaded, ModelFiles, Pretrained, SaveOptions, TokenIds, TrainState, init_model,
@@ -357,39 +357,6 @@ pub(super) fn affordable_cache_tokens(model: &dyn CausalLm, max_sequences: usize
     affordable.clamp(1, max_sequences.saturating_mul(shapes.max_position_embeddings))
 }
 
-/// The tasks of every stage that the config lists.
-fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillTask>)>> {
-    let sources = [(Stage::Sft, &config.sft.tasks), (Stage::Rl, &config.rl.tasks), (Stage::Eval, &config.eval.tasks)];
-    let listed = sources.into_iter().filter(|(stage, _)| config.stages.contains(stage));
-    listed
-        .filter_map(|(stage, source)| Some((stage, source.as_ref()?)))
-        .map(|(stage, source)| Ok((stage, load_tasks(source)?)))
-        .collect()
-}
-
-/// That every task of every stage can be used, before any weight is loaded.
-fn check_tasks(tasks: &[(Stage, Vec<CrossSkillTask>)], rewards: &RewardContext) -> Result<()> {
-    for (stage, task) in tasks.iter().flat_map(|(stage, tasks)| tasks.iter().map(move |task| (stage, task))) {
-        let problem = match stage {
-            Stage::Sft => trace_problem(task),
-            Stage::Rl | Stage::Eval => rewards.check_task(task).err().map(|error| error.to_string()),
-        };
-        if let Some(problem) = problem {
-            return Err(UsageError(problem).into());
-        }
-    }
-    Ok(())
-}
-
-/// Why a task can't be imitated: no trace, or one that would earn nothing.
-fn trace_problem(task: &CrossSkillTask) -> Option<String> {
-    let Some(trace) = &task.trace else {
-        return Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id));
-    };
-    let malformed = parse_response(trace, task.steps.len(), StepCount::Strict).err()?;
-    Some(format!("task `{}`: its trace does not keep the response format: {malformed}", task.id))
-}
-
 struct StartModel {
     pretrained: Pretrained,
     assets: PathBuf,
@@ -484,7 +451,7 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
     };
     let bank = match &section.skill_bank {
         None => Bank::of(table.skills()),
-        Some(path) => Bank::load(path).map_err(|error| UsageError(error.to_string()))?,
+        Some(_) => skill_bank(config)?,
     };
     let matcher = match &section.embedder {
         None => SkillMatcher::exact(bank),
@@ -496,3 +463,11 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
     RewardContext::with_matcher(rule, &table, matcher, &table.skills())
         .map_err(|error| UsageError(error.to_string()).into())
 }
+/// The bank that the config names, or the embedded one.
+pub(super) fn skill_bank(config: &Config) -> Result<Bank, UsageError> {
+    match &config.reward.skill_bank {
+        Some(path) => Bank::load(path).map_err(|error| UsageError(error.to_string())),
+        None => Ok(Bank::embedded()),
+    }
+}
+

@@ -44,6 +44,63 @@ fn checks_every_file_and_reports_every_problem() {
 }
 
 #[test]
+fn checks_what_stands_in_the_files_that_a_config_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let task = |id: &str, skills: [&str; 2], answer: &str| {
+        let step = |skill: &str| format!(r#"{{"question":"q","answer":{answer},"domain":"math","skill":"{skill}"}}"#);
+        format!(r#"{{"id":"{id}","scenario":"","steps":[{}]}}"#, skills.map(step).join(",")) + "\n"
+    };
+    let known = ["Area Calculation", "Inequality Solving"];
+    write("good.jsonl", &task("a", known, "\"1\""));
+    write("bad.jsonl", &(task("a", known, "\"1\"") + &task("b", known, "1")));
+    write("misspelt.jsonl", &task("a", ["Area Calculatoin", "Juggling"], "\"1\""));
+    write("table.json", "{}");
+    let config = |rl: &str, reward: &str| {
+        let tasks = |name: &str| place(name);
+        let (sft, rl) = (tasks("misspelt.jsonl"), tasks(rl));
+        format!(
+            "stages = [\"sft\", \"rl\"]\n[model]\npath = \"owner/name\"\n[sft]\ntasks = {{ file = \"{sft}\" }}\n\
+             [rl]\ntasks = {{ file = \"{rl}\" }}\n[reward]\n{reward}\n"
+        )
+    };
+    let (run, run_path) = (place("run.toml"), folder.path().join("run.toml"));
+    let scorers = "[reward.scorers.math]\ncommand = [\"no-such-scorer\"]\n[reward.scorers.logic]\ncommand = [\"sh\"]\n";
+    let reward = format!("embedder = \"./no/embedder\"\nentropy_table = \"{}\"\n{scorers}", place("table.json"));
+    fs::write(&run_path, config("bad.jsonl", &format!("stepcount = 1\n{reward}"))).unwrap();
+    let output = skein(&["config", "check", &run]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    for expected in [
+        format!("{run}:9: reward.stepcount: unknown key; did you mean `step_count`?"),
+        format!("{run}:7: rl.tasks.file: {}:2: field `steps[0].answer`: `answer` is 1", place("bad.jsonl")),
+        format!("{run}:10: reward.embedder: there is no directory ./no/embedder"),
+        format!("{run}:11: reward.entropy_table: {}: not an entropy table", place("table.json")),
+        format!("{run}:13: reward.scorers.math.command: no program no-such-scorer can be started"),
+        format!(
+            "warning: {run}:5: sft.tasks.file: {}:1: `steps[0].skill`: `Area Calculatoin` is not among the known skills \
+             of math (did you mean `Area Calculation`?)",
+            place("misspelt.jsonl")
+        ),
+    ] {
+        assert!(message.contains(&expected), "{message} lacks {expected}");
+    }
+    assert!(!message.contains("scorers.logic"), "{message}");
+
+    // What only a reward without entropy can be trained on is a warning there and an error where there is entropy.
+    fs::write(&run_path, config("misspelt.jsonl", "lambda_ent = 0")).unwrap();
+    let output = skein(&["config", "check", &run]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(&run_path, config("misspelt.jsonl", "")).unwrap();
+    assert_refused(
+        &["config", "check", &run],
+        2,
+        "`Juggling` is not among the known skills of math; the entropy table",
+    );
+}
+
+#[test]
 fn a_missing_file_and_a_malformed_override_are_usage_errors() {
     assert_refused(&["config", "show", "no/such.toml"], 2, "no/such.toml: cannot read the config: ");
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, Problem, decode, validate};
+use super::validate::Finding;
+use super::{Checked, Config, ConfigError, Problem, contents, decode, validate};
 
 /// Keys of which a later layer's choice replaces an earlier layer's.
 fn alternatives(table_key: &str) -> &'static [&'static str] {
@@ -22,19 +23,32 @@ fn alternatives(table_key: &str) -> &'static [&'static str] {
 }
 
 pub(super) fn load(path: &Path, overrides: &[String]) -> Result<Config, ConfigError> {
+    let (config, problems, _) = examine(path, overrides)?;
+    if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
+}
+
+pub(super) fn check(path: &Path, overrides: &[String]) -> Checked {
+    let (config, mut problems, layers) = match examine(path, overrides) {
+        Ok(examined) => examined,
+        Err(ConfigError { problems }) => return Checked { problems, warnings: Vec::new() },
+    };
+    let contents = contents::findings(&config);
+    problems.extend(contents.problems.into_iter().map(|finding| layers.locate(finding)));
+    Checked { problems, warnings: contents.warnings.into_iter().map(|finding| layers.locate(finding)).collect() }
+}
+
+/// The config as far as it can be read, and every problem with its values.
+fn examine(path: &Path, overrides: &[String]) -> Result<(Config, Vec<Problem>, Layers), ConfigError> {
     let mut layers = Layers::new(path);
     layers.add_file(path, &mut Vec::new())?;
     layers.add_overrides(overrides)?;
     let (config, mut problems, broken) = decode::decode(&layers);
     for finding in validate::findings(&config) {
         if !finding.keys.iter().any(|key| broken.iter().any(|b| is_within(key, b) || is_within(b, key))) {
-            let key = finding.keys[0].clone();
-            let exact = finding.keys.iter().find_map(|key| layers.origins.get(key).cloned());
-            let location = exact.or_else(|| layers.origin(&key)).unwrap_or_else(|| layers.file.clone());
-            problems.push(Problem { location, key, message: finding.message });
+            problems.push(layers.locate(finding));
         }
     }
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
+    Ok((config, problems, layers))
 }
 
 /// Whether `key` is `ancestor` or lies below it.
@@ -54,6 +68,13 @@ impl Layers {
     fn new(path: &Path) -> Self {
         let table = Table::try_from(Config::default()).expect("every section is a TOML table of plain values");
         Self { table, file: path.display().to_string(), origins: BTreeMap::new() }
+    }
+
+    /// A finding with the place where its first key that was set was set.
+    fn locate(&self, Finding { mut keys, message }: Finding) -> Problem {
+        let exact = keys.iter().find_map(|key| self.origins.get(key).cloned());
+        let location = exact.or_else(|| self.origin(&keys[0])).unwrap_or_else(|| self.file.clone());
+        Problem { location, key: keys.swap_remove(0), message }
     }
 
     /// Where `key`, or the nearest table around it, was set.

@@ -1,9 +1,9 @@
 //! What a run is told: one TOML file, read into plain structs, complete before anything expensive starts.
 //!
 //! [`Config::load`] reads a file, the files it includes and the `--set` overrides, fills in the defaults and reports
-//! every problem at once, each with its file, line and key. Nothing here loads a model or a task: a path is
-//! looked at for existence and no further. Paths are relative to the directory `skein` is started in; only `include`
-//! is relative to the file that holds it.
+//! every problem at once, each with its file, line and key. Nothing here loads a model: a path is looked at for
+//! existence and no further, but for [`Config::check`], which reads the files of text it names. Paths are relative to
+//! the directory `skein` is started in; only `include` is relative to the file that holds it.
 //!
 //! A field's default is the paper's hyperparameter (arXiv:2608.05139) where the paper gives one.
 
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 mod api;
 mod checkpoint;
 mod command_scorer;
+mod contents;
 mod decode;
 mod eval;
 mod graders;
@@ -32,11 +33,12 @@ mod validate;
 pub use api::ApiConfig;
 pub use checkpoint::CheckpointConfig;
 pub use command_scorer::CommandScorerConfig;
+pub use contents::known_skills;
 pub use eval::EvalConfig;
 pub use graders::{JudgeConfig, SandboxConfig};
 pub use logging::LoggingConfig;
 pub use model::{Dtype, ModelConfig, ScratchConfig};
-pub use problem::{ConfigError, Problem};
+pub use problem::{Checked, ConfigError, Problem};
 pub use prompt::PromptConfig;
 pub use reward::RewardConfig;
 pub use rl::{AtBound, Importance, KlEstimator, KlPlacement, LevelWeights, LossAggregation, RlConfig};
@@ -114,6 +116,12 @@ impl Config {
     /// impossible combinations, files that are not there.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self, ConfigError> {
         load::load(path, overrides)
+    }
+
+    /// Everything that [`Config::load`] would report, and what is wrong or doubtful in the task files, tables, banks and
+    /// commands that the config names.
+    pub fn check(path: &Path, overrides: &[String]) -> Checked {
+        load::check(path, overrides)
     }
 
     /// The whole config as TOML, defaults included; [`Config::load`] reads it back to the same value.

@@ -23,6 +23,15 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What a look at a config and the files it names has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What no run can begin with.
+    pub problems: Vec<Problem>,
+    /// What a run would warn of.
+    pub warnings: Vec<Problem>,
+}
+
 /// Everything wrong with a config; displays one problem a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.lines())]

@@ -91,7 +91,7 @@ impl Check {
     fn model(&mut self, model: &ModelConfig) {
         match (&model.scratch, model.path.as_str()) {
             (None, "") => self.add(&["model.path", "model.scratch"], "no model: set model.path or model.scratch"),
-            (None, path) => self.model_path(path),
+            (None, path) => self.model_path("model.path", path),
             (Some(scratch), "") => self.scratch(scratch),
             (Some(_), _) => {
                 self.add(&["model.path", "model.scratch"], "set together with model.scratch: keep one of them")
@@ -99,17 +99,15 @@ impl Check {
         }
     }
 
-    fn model_path(&mut self, name: &str) {
+    /// A model's directory or hub id.
+    fn model_path(&mut self, key: &str, name: &str) {
         let path = Path::new(name);
         if path.is_dir() {
             if !path.join("config.json").is_file() {
-                self.add(&["model.path"], format!("{name} holds no config.json: not a Hugging Face model directory"));
+                self.add(&[key], format!("{name} holds no config.json: not a Hugging Face model directory"));
             }
         } else if !is_hub_id(name) || path.parent().is_some_and(|parent| parent.is_dir() && parent != Path::new("")) {
-            self.add(
-                &["model.path"],
-                format!("there is no directory {name}, and it is not a hub id like `owner/name`"),
-            );
+            self.add(&[key], format!("there is no directory {name}, and it is not a hub id like `owner/name`"));
         }
     }
 
@@ -312,6 +310,12 @@ impl Check {
             ("reward.sandbox.memory_mib", reward.sandbox.memory_mib),
         ] {
             self.at_least(1, key, value as usize);
+        }
+        let judge = reward.judge.as_ref().and_then(|judge| judge.model.as_deref());
+        for (key, model) in [("reward.embedder", reward.embedder.as_deref()), ("reward.judge.model", judge)] {
+            if let Some(model) = model {
+                self.model_path(key, model);
+            }
         }
         for problem in reward.judge.iter().flat_map(|judge| judge.problems()) {
             self.add(&["reward.judge"], problem);

@@ -4,9 +4,13 @@
 
 mod reader;
 mod sampler;
+mod unknown;
 
-pub use reader::{ReadTasksError, parse_tasks, read_tasks};
+#[cfg(test)]
+use reader::parse_numbered_tasks;
+pub use reader::{ReadTasksError, parse_tasks, read_numbered_tasks, read_tasks};
 pub use sampler::{EmptyDataSet, PromptSampler};
+pub use unknown::{UnknownSkill, unknown_skills};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -30,12 +30,25 @@ pub enum ReadTasksError {
 /// When the file can't be read, holds no task, or a line is not a valid task: bad JSON, an unknown or missing field,
 /// an empty id, question or answer, an answer that is no option's letter, no steps, or an id used before.
 pub fn read_tasks(path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
+    read_numbered_tasks(path).map(without_lines)
+}
+
+/// The tasks of the file at `path`, each with its 1-based line. Errors as [`read_tasks`].
+pub fn read_numbered_tasks(path: &Path) -> Result<Vec<(usize, CrossSkillTask)>, ReadTasksError> {
     let bytes = std::fs::read(path).map_err(|source| JsonlError::Read { path: path.to_owned(), source })?;
-    parse_tasks(&bytes, path)
+    parse_numbered_tasks(&bytes, path)
 }
 
 /// The tasks in `bytes`; `path` is what errors call them. Errors as [`read_tasks`], but for reading.
 pub fn parse_tasks(bytes: &[u8], path: &Path) -> Result<Vec<CrossSkillTask>, ReadTasksError> {
+    parse_numbered_tasks(bytes, path).map(without_lines)
+}
+
+fn without_lines(tasks: Vec<(usize, CrossSkillTask)>) -> Vec<CrossSkillTask> {
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+pub(super) fn parse_numbered_tasks(bytes: &[u8], path: &Path) -> Result<Vec<(usize, CrossSkillTask)>, ReadTasksError> {
     let mut tasks = Vec::new();
     let mut first_lines = HashMap::new();
     for (line, task) in parse_jsonl::<CrossSkillTask>(bytes, path)? {
@@ -44,7 +57,7 @@ pub fn parse_tasks(bytes: &[u8], path: &Path) -> Result<Vec<CrossSkillTask>, Rea
         if let Some(first) = first_lines.insert(task.id.clone(), line) {
             return Err(fail(format!("`id` `{}` was already used on line {first}; ids must be unique", task.id)));
         }
-        tasks.push(task);
+        tasks.push((line, task));
     }
     Ok(tasks)
 }
