@@ -44,7 +44,8 @@ impl CommandScorerConfig {
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.command.first().is_none_or(String::is_empty) {
-            problems.push("command: expected a program and its arguments, as a list".to_owned());
+            problems
+                .push(r#"command: expected a program and its arguments, such as ["python3", "scorer.py"]"#.to_owned());
         }
         for (field, value) in [("max_in_flight", self.max_in_flight), ("max_reply_bytes", self.max_reply_bytes)] {
             if value == 0 {

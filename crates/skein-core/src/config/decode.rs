@@ -91,13 +91,27 @@ fn explain(message: &str, key: &str) -> String {
         "f64" => "a number",
         "usize" | "u64" | "u32" => "a whole number, 0 or more",
         "a boolean" => "true or false",
-        "a sequence" => "an array, such as [\"sft\", \"rl\"]",
+        "a sequence" => "an array",
         "path string" => "a path in quotes",
         "a string" => "text in quotes",
+        "a map" => "a table",
         other if other.starts_with("struct ") => "a table",
         other => other,
     };
-    format!("expected {expected}, found {found}")
+    let example = example(key).map(|example| format!(", such as {example}")).unwrap_or_default();
+    format!("expected {expected}{example}, found {found}")
+}
+
+/// A value of a key whose type alone does not tell what to write.
+fn example(key: &str) -> Option<&'static str> {
+    match key.split('.').collect::<Vec<_>>()[..] {
+        ["stages"] => Some(r#"["sft", "rl"]"#),
+        ["reward", "sandbox", "allow_missing"] => Some(r#"["landlock"]"#),
+        ["reward", "scorers"] => Some(r#"{ math = { command = ["python3", "scorer.py"] } }"#),
+        ["reward", "scorers", _] => Some(r#"{ command = ["python3", "scorer.py"] }"#),
+        ["reward", "scorers", _, "command"] => Some(r#"["python3", "scorer.py"]"#),
+        _ => None,
+    }
 }
 
 /// The names in backquotes: the first, and all others.

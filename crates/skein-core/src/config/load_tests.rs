@@ -141,6 +141,35 @@ fn wrong_types_say_what_was_expected_and_found() {
 }
 
 #[test]
+fn scorers_of_a_wrong_type_are_named_with_an_example() {
+    let text = format!(
+        "{VALID}\n[reward.scorers]\nmath = 3\nscience = {{ command = \"python3 grade.py\" }}\nlogic = {{ command = [] }}\n\
+         coding = {{ command = [\"python3\", 3] }}\n"
+    );
+    let mut found = problems(&text, &[]);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            r#"run.toml:11: reward.scorers.math: expected a table, such as { command = ["python3", "scorer.py"] }, found integer `3`"#,
+            r#"run.toml:12: reward.scorers.science.command: expected an array, such as ["python3", "scorer.py"], found string "python3 grade.py""#,
+            r#"run.toml:13: reward.scorers.logic.command: expected a program and its arguments, such as ["python3", "scorer.py"]"#,
+            r#"run.toml:14: reward.scorers.coding.command: expected text in quotes, such as ["python3", "scorer.py"], found integer `3`"#,
+        ]
+    );
+    let unknown = problems(VALID, &["reward.scorers.maths.command=[\"x\"]"]);
+    assert!(
+        unknown[0].contains(r#""maths" is not one of "math","#) && unknown[0].contains("did you mean"),
+        "{unknown:?}"
+    );
+    let whole = problems(VALID, &["reward.scorers=3"]);
+    assert!(
+        whole[0].contains(r#"expected a table, such as { math = { command = ["python3", "scorer.py"] } }"#),
+        "{whole:?}"
+    );
+}
+
+#[test]
 fn syntax_errors_show_their_lines() {
     let found = problems("name = \"x\"\n[rl]\nlr = 1e-\nsteps = 5 5\n", &[]);
     assert!(found[0].starts_with("run.toml:3: not valid TOML: ") && found[0].ends_with("in `lr = 1e-`"), "{found:?}");

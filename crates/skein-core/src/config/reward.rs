@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{CommandScorerConfig, JudgeConfig, SandboxConfig};
 use crate::reward::entropy::EntropyForm;
@@ -49,7 +50,7 @@ pub struct RewardConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeConfig>,
     /// Scorers of one's own, by domain; each stands in for the one here.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "by_domain", skip_serializing_if = "BTreeMap::is_empty")]
     pub scorers: BTreeMap<Domain, CommandScorerConfig>,
 }
 
@@ -73,4 +74,17 @@ impl Default for RewardConfig {
             scorers: BTreeMap::new(),
         }
     }
+}
+
+/// Reads the keys as texts first, since a path to a mistake holds no key that is read as an enum.
+fn by_domain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Domain, CommandScorerConfig>, D::Error> {
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    struct Key(Domain);
+    impl<'de> Deserialize<'de> for Key {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            Domain::deserialize(String::deserialize(deserializer)?.into_deserializer()).map(Self)
+        }
+    }
+    let scorers = BTreeMap::<Key, CommandScorerConfig>::deserialize(deserializer)?;
+    Ok(scorers.into_iter().map(|(Key(domain), scorer)| (domain, scorer)).collect())
 }

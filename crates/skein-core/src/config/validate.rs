@@ -322,7 +322,8 @@ impl Check {
         }
         for (domain, scorer) in &reward.scorers {
             for problem in scorer.problems() {
-                self.add(&[&format!("reward.scorers.{domain}")], problem);
+                let (field, problem) = problem.split_once(": ").expect("a problem names its field");
+                self.add(&[&format!("reward.scorers.{domain}.{field}")], problem);
             }
         }
         if let Some(path) = &reward.entropy_table {
