@@ -243,7 +243,17 @@ fn state(step: u64) -> TrainState {
 }
 
 fn save(manager: &CheckpointManager, model: &Pretrained, step: u64) -> Result<PathBuf, CheckpointError> {
-    manager.save(step, |dir| save_model(dir, &*model.model, &model.config_json, SaveOptions::default()), &state(step))
+    save_as(manager, model, step, &[])
+}
+
+fn save_as(
+    manager: &CheckpointManager,
+    model: &Pretrained,
+    step: u64,
+    names: &[&str],
+) -> Result<PathBuf, CheckpointError> {
+    let write_model = |dir: &Path| save_model(dir, &*model.model, &model.config_json, SaveOptions::default());
+    manager.save(step, names, write_model, &state(step))
 }
 
 /// Names in the run directory, sorted.
@@ -330,19 +340,20 @@ fn a_full_disk_leaves_the_old_checkpoint_and_no_traces() {
     for file in ["config.json", "model.safetensors", "trainer/optimizer.safetensors", "trainer/state.json"] {
         let run = tempfile::tempdir().unwrap();
         let manager = CheckpointManager::new(run.path(), 1).unwrap();
-        save(&manager, &model, 1).unwrap();
+        save_as(&manager, &model, 1, &["best"]).unwrap();
         // /dev/full answers every write as a full disk does.
         let write_model = |dir: &Path| {
             symlink("/dev/full", dir.join(file)).unwrap();
             save_model(dir, &*model.model, &model.config_json, SaveOptions::default())
         };
-        let error = manager.save(2, write_model, &state(2)).unwrap_err();
+        let error = manager.save(2, &["best", "sft"], write_model, &state(2)).unwrap_err();
         assert!(error.to_string().contains("No space left"), "{error}");
         assert!(error.to_string().contains(file), "{error}");
-        assert_eq!(listing(run.path()), ["latest", "step_000001"]);
+        assert_eq!(listing(run.path()), ["best", "latest", "step_000001"], "no name without its checkpoint");
+        assert_eq!(fs::read_link(run.path().join("best")).unwrap(), Path::new("step_000001"));
         assert_eq!(manager.load_latest().unwrap().unwrap().step, 1);
-        save(&manager, &model, 3).unwrap();
-        assert_eq!(listing(run.path()), ["latest", "step_000003"]);
+        save_as(&manager, &model, 3, &["best"]).unwrap();
+        assert_eq!(listing(run.path()), ["best", "latest", "step_000003"]);
     }
 }
 
@@ -357,6 +368,7 @@ fn what_a_killed_run_left_is_cleaned_and_nothing_whole_is_lost() {
     fs::write(run.path().join(".tmp-step_000003/model.safetensors"), "half").unwrap();
     fs::create_dir(run.path().join(".tmp-pruned-0")).unwrap();
     symlink("step_000003", run.path().join(".tmp-latest")).unwrap();
+    symlink("step_000003", run.path().join("sft")).unwrap();
     // Killed while step 2 was being replaced.
     fs::rename(run.path().join("step_000002"), run.path().join(".tmp-replaced-step_000002")).unwrap();
     fs::write(run.path().join("metrics.jsonl"), "{}").unwrap();

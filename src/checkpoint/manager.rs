@@ -2,7 +2,8 @@
 //!
 //! A checkpoint is a `step_NNNNNN` directory: a Hugging Face model directory, plus `trainer/` with the optimizer's
 //! tensors and the trainer's state, plus `MANIFEST.json` with every file's size and BLAKE3 hash. It is written beside as
-//! `.tmp-step_NNNNNN`, synced and renamed; the symbolic link `latest` moves after that, and older checkpoints go last.
+//! `.tmp-step_NNNNNN`, synced and renamed; the symbolic links that name it move after that, `latest` as the last of
+//! them, and older checkpoints go at the very end.
 //! Whatever dies on the way leaves the previous checkpoint and `latest` as they were.
 //!
 //! What it never does: judge what the state means, or count a checkpoint it has not verified.
@@ -71,7 +72,8 @@ pub struct CheckpointManager {
 }
 
 impl CheckpointManager {
-    /// Takes charge of `run_dir`, creating it if need be, and removes what a killed run left unfinished there.
+    /// Takes charge of `run_dir`, creating it if need be, and removes what a killed run left unfinished there, names
+    /// without their checkpoint included.
     /// `keep_last` checkpoints are kept, 0 keeps all.
     ///
     /// # Errors
@@ -90,18 +92,28 @@ impl CheckpointManager {
                 remove(&path)?;
             }
         }
+        // `latest` still says how far the run had come; the next checkpoint moves it.
+        for link in entries(run_dir)?.iter().filter(|path| file_name(path) != LATEST && !path.exists()) {
+            if let Some(step) = fs::read_link(link).ok().and_then(|target| step_of(&target)) {
+                tracing::warn!("{} named step {step}, which is not there: the name is removed", link.display());
+                remove(link)?;
+            }
+        }
         Ok(Self { run_dir: run_dir.into(), keep_last })
     }
 
     /// Saves a checkpoint of `step` and prunes old ones; returns its directory.
     ///
     /// `write_model` writes the model's files into the directory it is given. A checkpoint of the same step is replaced.
+    /// Once it is whole, links called `names` keep it for good, in place of what they named before: pruning passes over
+    /// what a link names.
     ///
     /// # Errors
     /// Whatever failed while writing; then nothing of the new checkpoint remains and everything older is untouched.
     pub fn save(
         &self,
         step: u64,
+        names: &[&str],
         write_model: impl FnOnce(&Path) -> Result<(), CheckpointError>,
         train_state: &TrainState,
     ) -> Result<PathBuf, CheckpointError> {
@@ -113,7 +125,8 @@ impl CheckpointManager {
         let outcome = self
             .write(&temporary, step, write_model, train_state)
             .and_then(|()| self.put_in_place(&temporary, &finished))
-            .and_then(|()| self.link(LATEST, &finished));
+            // Before `latest`: a run that is killed in between goes on from the checkpoint before and names this one anew.
+            .and_then(|()| names.iter().chain([&LATEST]).try_for_each(|name| self.link(name, &finished)));
         if outcome.is_err()
             && temporary.exists()
             && let Err(error) = remove(&temporary)
@@ -162,17 +175,6 @@ impl CheckpointManager {
         fs::rename(temporary, finished).map_err(CheckpointError::io("create", finished))?;
         sync(&self.run_dir)?;
         if replaces { remove(&replaced) } else { Ok(()) }
-    }
-
-    /// Keeps the checkpoint of `step` for good, under a link called `name`: pruning passes over what a link names.
-    ///
-    /// Call it before [`CheckpointManager::save`]: a link to a checkpoint that never came does no harm, a checkpoint
-    /// without its link could be pruned.
-    ///
-    /// # Errors
-    /// When the link cannot be made.
-    pub fn pin(&self, step: u64, name: &str) -> Result<(), CheckpointError> {
-        self.link(name, &self.step_dir(step))
     }
 
     /// Where the checkpoint of `step` is or would be.

@@ -15,7 +15,8 @@ use crate::jobs::{self, Resume, StageEnd};
   skein train --config my.toml --out checkpoints/sweep-5 --set reward.lambda_ent=0.5 --set reward.lambda_ans=0.5
   skein train --config my.toml --out checkpoints/first --resume auto
 
-Ctrl-C saves a checkpoint and stops; --resume auto goes on from it.")]
+Ctrl-C saves a checkpoint and stops; --resume auto goes on from it. A finished run goes on where --resume auto comes with
+a larger --set rl.steps=N: its rl stage is made longer, and what follows it is done again.")]
 pub struct Args {
     /// The run's TOML config
     #[arg(long, value_name = "FILE")]

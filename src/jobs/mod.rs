@@ -44,14 +44,14 @@ pub use run_dir::Resume;
 pub use session::Session;
 pub use state::{Learned, RunState, StageEnd};
 
-/// Runs the stages of `config` in `out`, from the beginning or from where a resumed run stands.
+/// Runs the stages of `config` in `out`, from the beginning or from where a resumed run stands. A run that has finished
+/// goes on where `rl.steps` now asks for more.
 ///
 /// # Errors
 /// What opening the run or a stage reports.
 pub fn train(config: Config, out: &Path, resume: &Resume) -> Result<StageEnd> {
-    let stages = config.stages.clone();
-    let (mut session, mut state) = Session::open(config, out, resume)?;
-    while let Some(stage) = stages.get(state.stage) {
+    let Some((mut session, mut state)) = Session::open(config, out, resume)? else { return Ok(StageEnd::Finished) };
+    while let Some(stage) = session.config.stages.get(state.stage).copied() {
         let end = match stage {
             Stage::Sft => sft::run(&mut session, &mut state)?,
             Stage::Rl => rl::run(&mut session, &mut state)?,
@@ -60,7 +60,7 @@ pub fn train(config: Config, out: &Path, resume: &Resume) -> Result<StageEnd> {
         if end == StageEnd::Interrupted {
             return Ok(end);
         }
-        state.enter_next_stage();
+        state.enter_next_stage(&session.config);
     }
     Ok(StageEnd::Finished)
 }

@@ -125,7 +125,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             session.begin_save(state, &trainer)?;
         }
     }
-    session.finish_training(state, &trainer, "rl")?;
+    session.finish_training(state, &trainer, &["rl"])?;
     Ok(StageEnd::Finished)
 }
 
@@ -220,7 +220,7 @@ fn update(
 fn validate(session: &mut Session, state: &mut RunState, trainer: &Trainer<'_>) -> Result<()> {
     let Some(score) = super::eval::held_out(session, state)? else { return Ok(()) };
     if state.note_score(score) && session.config.checkpoint.keep_best {
-        session.save_as(state, trainer, "best")?;
+        session.save_best(state, trainer)?;
     }
     Ok(())
 }

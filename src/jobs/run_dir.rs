@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde_json::json;
+use skein_core::config::{Config, Stage};
 use skein_io::atomic::write_atomically;
 
 use super::state::RunState;
@@ -31,6 +32,9 @@ const MAY_CHANGE: &[&str] = &[
     "rollout",
     "eval",
 ];
+
+/// Settings that say how long SFT takes.
+const LENGTH_OF_SFT: &[&str] = &["sft.max_steps", "sft.epochs"];
 
 /// What `--resume` asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +138,16 @@ impl RunDir {
         self.root.join(format!("eval/{:02}_step_{:06}", state.stage, state.step))
     }
 
+    /// Whether nothing is left to do for a run of `config` that stands at `state`: no training, and every evaluation is
+    /// there.
+    pub fn is_finished(&self, config: &Config, state: &RunState) -> bool {
+        let is_done = |(index, stage): (usize, &Stage)| {
+            let then = RunState { stage: index, ..state.clone() };
+            *stage == Stage::Eval && self.evaluation_stem(&then).with_extension("json").exists()
+        };
+        config.stages.iter().enumerate().skip(state.stage).all(is_done)
+    }
+
     fn write_environment(&self, seed: u64) -> Result<()> {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         let environment = json!({
@@ -196,8 +210,15 @@ fn refuse_other_training(before: &str, now: &str, path: &Path) -> Result<()> {
     if training.is_empty() {
         return Ok(());
     }
+    let is_sft_length = |key: &String| LENGTH_OF_SFT.contains(&key.as_str());
+    let why = if training.iter().any(is_sft_length) {
+        " SFT can't be made longer or shorter afterwards: its learning rate follows its length, and later stages build on \
+         its weights."
+    } else {
+        ""
+    };
     Err(UsageError(format!(
-        "{} was made with other settings for: {}. A run goes on with its own config; use another --out for a new one",
+        "{} was made with other settings for: {}.{why} A run goes on with its own config; use another --out for a new one",
         path.display(),
         training.join(", ")
     ))
@@ -251,6 +272,9 @@ mod tests {
         refuse_other_training(before, "seed = 1\n[rl]\nsteps = 9\nlr = 1e-6\n", path).unwrap();
         let error = refuse_other_training(before, "seed = 1\n[rl]\nsteps = 5\nlr = 2e-6\n", path).unwrap_err();
         assert!(error.to_string().contains("rl.lr"), "{error}");
+        let sft = |steps: usize| format!("[sft]\nmax_steps = {steps}\n");
+        let error = refuse_other_training(&sft(5), &sft(9), path).unwrap_err();
+        assert!(error.is::<UsageError>() && error.to_string().contains("SFT can't be made longer"), "{error}");
     }
 
     #[test]

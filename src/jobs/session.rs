@@ -82,15 +82,19 @@ pub struct Session {
 #[serde(deny_unknown_fields)]
 struct SavedState {
     run: RunState,
+    /// Where a stage stood when it ended here, to take it up again for more steps; none in the middle of a stage.
+    #[serde(default)]
+    ended: Option<RunState>,
     optimizer_step: i64,
 }
 
 impl Session {
-    /// Opens the run directory, loads or resumes the model and everything around it.
+    /// Opens the run directory, loads or resumes the model and everything around it; none, and nothing is touched, where
+    /// the run has nothing left to do.
     ///
     /// # Errors
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
-    pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<(Self, RunState)> {
+    pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<Option<(Self, RunState)>> {
         let tasks = stage_tasks(&config)?;
         let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, tasks)| tasks);
         let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
@@ -110,8 +114,17 @@ impl Session {
             Resume::Off | Resume::Auto => None,
             Resume::Path(dir) => Some(load_checkpoint(dir).map_err(|error| UsageError(error.to_string()))?),
         };
-        let start = start_model(&config, resumed.as_ref().map(|loaded| loaded.dir.as_path()))?;
-        let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), saved_state)?;
+        let weights = resumed.as_ref().map(|loaded| loaded.dir.clone());
+        let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), |loaded| saved_state(&config, loaded))?;
+        if run.is_finished(&config, &state) {
+            let longer = match state.rl_asked {
+                0 => String::new(),
+                asked => format!("; a larger rl.steps than {asked} would make its rl stage longer"),
+            };
+            tracing::info!("{} has finished, there is nothing to do{longer}", out.display());
+            return Ok(None);
+        }
+        let start = start_model(&config, weights.as_deref())?;
         let tokenizer = Tokenizer::load(&start.assets)?;
         refuse_large_tokenizer(&tokenizer, start.pretrained.model.as_ref(), &start.assets)?;
         let template = chat_template(&start.assets)?;
@@ -147,7 +160,7 @@ impl Session {
             checkpoints,
             saving: RefCell::default(),
         };
-        Ok((session, state))
+        Ok(Some((session, state)))
     }
 
     /// An encoder of the run's prompts for `tasks`.
@@ -279,14 +292,24 @@ impl Session {
     /// # Errors
     /// When the one before it could not be written.
     pub fn begin_save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
+        self.begin(state, None, trainer, &[])
+    }
+
+    fn begin(
+        &self,
+        state: &RunState,
+        ended: Option<&RunState>,
+        trainer: &Trainer<'_>,
+        names: &'static [&'static str],
+    ) -> Result<()> {
         let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
-        let saved = SavedState { run: state.clone(), optimizer_step };
+        let saved = SavedState { run: state.clone(), ended: ended.cloned(), optimizer_step };
         let train_state = TrainState { tensors, state: serde_json::to_value(saved)? };
         let files = ModelFiles::of(self.model.as_ref(), &self.config_json);
         let (checkpoints, step, assets) = (self.checkpoints.clone(), state.step, self.assets.clone());
         Ok(self.saving.borrow_mut().begin(move || {
             let options = SaveOptions { assets_from: Some(&assets), ..SaveOptions::default() };
-            checkpoints.save(step, |dir| files.write(dir, options), &train_state)
+            checkpoints.save(step, names, |dir| files.write(dir, options), &train_state)
         })?)
     }
 
@@ -304,16 +327,21 @@ impl Session {
     /// When it cannot be written; earlier checkpoints are untouched then.
     pub fn save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<PathBuf> {
         self.begin_save(state, trainer)?;
+        self.saved()
+    }
+
+    /// The directory of the checkpoint that has begun, once it is whole.
+    fn saved(&self) -> Result<PathBuf> {
         Ok(self.finish_save()?.expect("a save that has begun ends with a directory"))
     }
 
-    /// Writes a checkpoint and keeps it under `name`, in place of the one that had it.
+    /// Writes a checkpoint and keeps it as `best`, in place of the one that was.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn save_as(&self, state: &RunState, trainer: &Trainer<'_>, name: &str) -> Result<()> {
-        self.checkpoints.pin(state.step, name)?;
-        self.save(state, trainer).map(drop)
+    pub fn save_best(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
+        self.begin(state, None, trainer, &["best"])?;
+        self.saved().map(drop)
     }
 
     /// Writes some of a step's rollouts where the config asks for it.
@@ -332,11 +360,16 @@ impl Session {
     ///
     /// # Errors
     /// When the checkpoint cannot be written.
-    pub fn finish_training(&self, state: &RunState, trainer: &Trainer<'_>, name: &str) -> Result<()> {
-        self.checkpoints.pin(state.step, name)?;
+    pub fn finish_training(
+        &self,
+        state: &RunState,
+        trainer: &Trainer<'_>,
+        name: &'static [&'static str; 1],
+    ) -> Result<()> {
         let mut next = state.clone();
-        next.enter_next_stage();
-        self.save(&next, trainer).map(drop)
+        next.enter_next_stage(&self.config);
+        self.begin(&next, Some(state), trainer, name)?;
+        self.saved().map(drop)
     }
 }
 
@@ -394,12 +427,29 @@ fn assets_dir(config: &Config) -> Result<PathBuf> {
     Ok(dir)
 }
 
-fn saved_state(loaded: Loaded) -> Result<(RunState, Option<AdamWState>)> {
-    let SavedState { run, optimizer_step: step } = serde_json::from_value(loaded.train_state.state)
+/// Where a run goes on from a checkpoint, and with which moments.
+fn saved_state(config: &Config, loaded: Loaded) -> Result<(RunState, Option<AdamWState>)> {
+    let SavedState { run, ended, optimizer_step: step } = serde_json::from_value(loaded.train_state.state)
         .with_context(|| format!("{} holds no state of a run", loaded.dir.display()))?;
+    let run = if run.is_asked_for_more(config) { take_up(config, &run, ended)? } else { run };
     // A stage that has not begun starts with moments of its own.
     let moments = (run.stage_step > 0).then_some(AdamWState { step, tensors: loaded.train_state.tensors });
     Ok((run, moments))
+}
+
+/// The end of the RL stage that is to be longer now; later stages are done again after it.
+fn take_up(config: &Config, run: &RunState, ended: Option<RunState>) -> Result<RunState, UsageError> {
+    let (asked, steps) = (run.rl_asked, config.rl.steps);
+    let is_only = |stage: usize| config.stages.iter().take(stage + 1).filter(|&&stage| stage == Stage::Rl).count() == 1;
+    let Some(ended) = ended.filter(|ended| config.stages.get(ended.stage) == Some(&Stage::Rl) && is_only(ended.stage))
+    else {
+        return Err(UsageError(format!(
+            "rl.steps is {steps}, but the rl stage has ended after {asked} and a later stage has trained on its weights: \
+             it can't be made longer. Use another --out for a longer run"
+        )));
+    };
+    tracing::info!("the rl stage goes on from its step {} to step {steps}", ended.stage_step);
+    Ok(ended)
 }
 
 fn kind(config: &Config) -> Kind {
@@ -426,6 +476,14 @@ pub(super) fn entropy_table(config: &Config) -> Result<EntropyTable, UsageError>
     match &config.reward.entropy_table {
         Some(path) => EntropyTable::load(path).map_err(|error| UsageError(error.to_string())),
         None => Ok(EntropyTable::embedded()),
+    }
+}
+
+/// The bank that the config names, or the embedded one.
+pub(super) fn skill_bank(config: &Config) -> Result<Bank, UsageError> {
+    match &config.reward.skill_bank {
+        Some(path) => Bank::load(path).map_err(|error| UsageError(error.to_string())),
+        None => Ok(Bank::embedded()),
     }
 }
 
@@ -463,11 +521,3 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
     RewardContext::with_matcher(rule, &table, matcher, &table.skills())
         .map_err(|error| UsageError(error.to_string()).into())
 }
-/// The bank that the config names, or the embedded one.
-pub(super) fn skill_bank(config: &Config) -> Result<Bank, UsageError> {
-    match &config.reward.skill_bank {
-        Some(path) => Bank::load(path).map_err(|error| UsageError(error.to_string())),
-        None => Ok(Bank::embedded()),
-    }
-}
-

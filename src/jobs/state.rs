@@ -3,6 +3,7 @@
 //! Random draws are functions of (seed, step, prompt, sample, token), so counters are enough; no generator is saved.
 
 use serde::{Deserialize, Serialize};
+use skein_core::config::{Config, Stage};
 use skein_core::rl::PromptLedger;
 
 /// Counters of one run, written into every checkpoint.
@@ -23,6 +24,9 @@ pub struct RunState {
     pub rollouts: u64,
     /// RL updates.
     pub rl_updates: u64,
+    /// The `rl.steps` under which an RL stage has ended; 0 before one has.
+    #[serde(default)]
+    pub rl_asked: u64,
     /// What became of the prompts that the RL stage has drawn.
     #[serde(default)]
     pub ledger: PromptLedger,
@@ -52,8 +56,11 @@ pub enum Learned {
 }
 
 impl RunState {
-    /// Moves to the next stage.
-    pub fn enter_next_stage(&mut self) {
+    /// Moves to the next stage of `config`.
+    pub fn enter_next_stage(&mut self, config: &Config) {
+        if config.stages.get(self.stage) == Some(&Stage::Rl) {
+            self.rl_asked = config.rl.steps as u64;
+        }
         self.stage += 1;
         self.stage_step = 0;
         self.stage_start = self.step;
@@ -62,6 +69,11 @@ impl RunState {
         self.best_score = None;
         self.evaluations_since_best = 0;
         self.skipped_in_a_row = 0;
+    }
+
+    /// Whether `config` asks an RL stage that has ended for more steps.
+    pub fn is_asked_for_more(&self, config: &Config) -> bool {
+        self.rl_asked > 0 && config.rl.steps as u64 > self.rl_asked
     }
 
     /// Notes a held-out score; whether it is the best of the stage.

@@ -65,6 +65,7 @@ lambda_ent = 0.0
 rollouts_every = 1
 "#;
 
+/// A config of a very small run, and a folder for what it leaves.
 pub(super) struct Bench {
     folder: tempfile::TempDir,
     pub(super) config: PathBuf,
@@ -88,9 +89,16 @@ impl Bench {
     }
 
     pub(super) fn train(&self, out: &Path, more: &[&str]) {
+        self.said(out, more);
+    }
+
+    /// What a run that ends well says.
+    fn said(&self, out: &Path, more: &[&str]) -> String {
         let args = self.args(out, more);
         let output = skein(&args.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
     }
 
     pub(super) fn refused(&self, out: &Path, more: &[&str], code: i32, expected: &str) {
@@ -179,6 +187,53 @@ fn a_directory_with_a_run_is_refused_unless_resuming() {
     bench.train(&out, &["--set", "stages=[\"sft\"]"]);
     bench.refused(&out, &["--set", "stages=[\"sft\"]"], 2, "already holds a run");
     bench.refused(&out, &["--set", "seed=5", "--resume", "auto"], 2, "seed");
+}
+
+#[test]
+fn a_finished_run_goes_on_for_more_rl_steps_and_for_nothing_else() {
+    let bench = Bench::new();
+    let (straight, out) = (bench.out("straight"), bench.out("run"));
+    bench.train(&straight, &["--set", "rl.steps=6"]);
+    bench.train(&out, &[]);
+    let config = fs::read_to_string(out.join("config.toml")).unwrap();
+    for steps in ["rl.steps=4", "rl.steps=2"] {
+        let said = bench.said(&out, &["--resume", "auto", "--set", steps]);
+        assert!(said.contains("has finished, there is nothing to do; a larger rl.steps than 4"), "{said}");
+        assert_eq!(fs::read_to_string(out.join("config.toml")).unwrap(), config, "the run is as it was");
+    }
+    bench.refused(&out, &["--resume", "auto", "--set", "sft.max_steps=9"], 2, "SFT can't be made longer");
+
+    let said = bench.said(&out, &["--resume", "auto", "--set", "rl.steps=6"]);
+    assert!(said.contains("the rl stage goes on from its step 4 to step 6"), "{said}");
+    assert!(weights(&straight, 12) == weights(&out, 12), "a longer run differs from one that was that long at once");
+    assert!(out.join("eval/02_step_000012.json").is_file(), "the evaluation is done again");
+    for name in ["rl", "latest"] {
+        assert_eq!(fs::read_link(out.join(name)).unwrap(), Path::new("step_000012"), "{name}");
+    }
+    let rows = |run: &Path| fs::read_to_string(run.join("metrics.jsonl")).unwrap().lines().count();
+    assert_eq!(rows(&out), rows(&straight) + 1, "each update once, and the evaluation after step 4");
+}
+
+#[test]
+fn an_rl_stage_that_others_build_on_stays_as_long_as_it_is() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let stages = ["--set", "stages=[\"rl\",\"sft\"]", "--set", "rl.steps=1", "--set", "sft.max_steps=1"];
+    bench.train(&out, &stages);
+    let longer = [&stages[..2], &stages[4..], &["--set", "rl.steps=2", "--resume", "auto"]].concat();
+    bench.refused(&out, &longer, 2, "a later stage has trained on its weights: it can't be made longer");
+}
+
+#[test]
+fn a_skill_that_nothing_knows_is_said_at_the_start() {
+    let bench = Bench::new();
+    let tasks = bench.out("tasks.jsonl");
+    let step = r#"{"question":"1+1?","answer":"2","domain":"math","skill":"Area Calculatoin"}"#;
+    fs::write(&tasks, format!("{{\"id\":\"a\",\"scenario\":\"\",\"steps\":[{step}]}}\n")).unwrap();
+    let more = ["--set", &format!("rl.tasks={{file={tasks:?}}}"), "--set", "rl.max_prompt_tokens=1"];
+    let expected = "tasks.jsonl:1: `steps[0].skill`: `Area Calculatoin` is not among the known skills of math (did you mean \
+                    `Area Calculation`?)";
+    bench.refused(&bench.out("run"), &more, 2, expected);
 }
 
 #[test]
@@ -300,6 +355,14 @@ fn checkpoints_are_listed_verified_exported_and_pruned() {
     assert_eq!(stdout(&["ckpt", "prune", run, "--keep-last", "1"]).lines().count(), 2);
     assert_eq!(stdout(&["ckpt", "ls", run, "--json"]).lines().count(), 1);
     assert_refused(&["ckpt", "ls", "no/such/run"], 2, "is no directory");
+
+    let empty = bench.folder.path().to_str().unwrap();
+    assert!(stdout(&["ckpt", "ls", empty]).contains("has no checkpoint: a run writes its first"));
+    assert_refused(&["ckpt", "verify", empty], 1, "has no checkpoint: a run writes its first");
+    let newest = out.join("step_000006");
+    assert_eq!(stdout(&["ckpt", "verify", out.join("latest").to_str().unwrap()]).matches(": whole").count(), 1);
+    fs::remove_file(newest.join("MANIFEST.json")).unwrap();
+    assert_refused(&["ckpt", "verify", newest.to_str().unwrap()], 1, "1 of 1 checkpoints are damaged");
 }
 
 /// A scorer of the user's whose score depends on the answer alone and whose time does not.
