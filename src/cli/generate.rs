@@ -17,6 +17,9 @@ use crate::jobs::LoadedModel;
 
 /// Arguments of `skein generate`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example, scoring what a model answers to prompts with the ids of tasks:
+  skein generate --model DIR --prompts prompts.jsonl --n 4 --out responses.jsonl
+  skein reward --tasks tasks.jsonl --responses responses.jsonl")]
 pub struct Args {
     /// Hugging Face model directory, or a hub id such as owner/name.
     #[arg(long)]
@@ -53,7 +56,8 @@ pub struct Args {
     /// Tokens the key/value cache holds.
     #[arg(long, default_value_t = EngineConfig::default().cache_tokens)]
     cache_tokens: usize,
-    /// Write JSONL here instead of to stdout.
+    /// Write JSONL here instead of to stdout: the prompt's "id", "prompt_index", "sample", "prompt", "response",
+    /// "finish_reason", "token_ids" and "logprobs" a line.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -64,7 +68,8 @@ struct Source {
     /// One prompt.
     #[arg(long)]
     prompt: Option<String>,
-    /// JSONL file of prompts: {"prompt": "…"} or {"messages": […]} a line.
+    /// JSONL file of prompts: {"prompt": "…"} or {"messages": […]} a line. An "id" beside it is copied to the output, so
+    /// that `skein reward --responses` finds the task it answers.
     #[arg(long)]
     prompts: Option<PathBuf>,
 }
@@ -175,15 +180,19 @@ fn completion_line(
     completion: &Completion,
     tokenizer: &Tokenizer,
 ) -> serde_json::Value {
-    json!({
+    let mut line = json!({
         "prompt_index": request,
         "sample": sample,
         "prompt": prompt.text,
-        "completion": text_of(tokenizer, &completion.token_ids),
+        "response": text_of(tokenizer, &completion.token_ids),
         "finish_reason": completion.finish_reason,
         "token_ids": completion.token_ids,
         "logprobs": completion.logprobs,
-    })
+    });
+    if let Some(id) = &prompt.id {
+        line["id"] = json!(id);
+    }
+    line
 }
 
 /// The text of sampled ids; ids the tokenizer does not know (an embedding may have more rows) have none.

@@ -11,17 +11,20 @@ use skein_io::tokenizer::Tokenizer;
 
 use super::UsageError;
 
-/// One line of a prompts file: `{"prompt": "…"}` or `{"messages": [{"role": "user", "content": "…"}]}`.
+/// One line of a prompts file: `{"prompt": "…"}` or `{"messages": [{"role": "user", "content": "…"}]}`, with an `id` where
+/// its completions are to be told by one.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Prompt { prompt: String },
-    Messages { messages: Vec<Message> },
+struct Line {
+    id: Option<String>,
+    prompt: Option<String>,
+    messages: Option<Vec<Message>>,
 }
 
 /// A prompt ready to generate from.
 #[derive(Debug)]
 pub struct Prompt {
+    /// Names it in the output, as its line in the file does.
+    pub id: Option<String>,
     /// What the user gave: the text, or the last message's content.
     pub text: String,
     /// The ids after templating.
@@ -50,7 +53,7 @@ impl<'a> Prompts<'a> {
             return self.messages(&[message]);
         }
         // A text model starts from its beginning-of-text token, as its tokenizer puts it there.
-        Ok(Prompt { text: text.into(), ids: self.tokenizer.encode_with_special_tokens(text)? })
+        Ok(Prompt { id: None, text: text.into(), ids: self.tokenizer.encode_with_special_tokens(text)? })
     }
 
     fn messages(&mut self, messages: &[Message]) -> Result<Prompt> {
@@ -61,18 +64,20 @@ impl<'a> Prompts<'a> {
         let options = ChatOptions { add_generation_prompt: true, ..ChatOptions::default() };
         let rendered = template.render(messages, &options)?;
         let text = messages.last().map(|message| message.content.clone()).unwrap_or_default();
-        Ok(Prompt { text, ids: self.tokenizer.encode(&rendered)? })
+        Ok(Prompt { id: None, text, ids: self.tokenizer.encode(&rendered)? })
     }
 
     /// The prompts of a JSONL file, in order.
     pub fn file(&mut self, path: &Path) -> Result<Vec<Prompt>> {
         let lines = read_jsonl::<Line>(path).map_err(|error| UsageError(error.to_string()))?;
         let prompt = |(line, record): (usize, Line)| {
-            let prompt = match record {
-                Line::Prompt { prompt } => self.text(&prompt),
-                Line::Messages { messages } => self.messages(&messages),
+            let prompt = match (&record.prompt, &record.messages) {
+                (Some(prompt), None) => self.text(prompt),
+                (None, Some(messages)) => self.messages(messages),
+                _ => Err(UsageError("expected either `prompt`, a text, or `messages`, a list".into()).into()),
             };
-            prompt.with_context(|| format!("{}:{line}", path.display()))
+            let prompt = prompt.with_context(|| format!("{}:{line}", path.display()))?;
+            Ok(Prompt { id: record.id, ..prompt })
         };
         lines.into_iter().map(prompt).collect()
     }

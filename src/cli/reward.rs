@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use skein_core::config::{Config, RewardConfig};
 use skein_core::eval::{EvalRecord, EvalSummary, IntervalMethod, render_table, summarize};
-use skein_core::jsonl::read_jsonl;
+use skein_core::jsonl::{JsonlError, read_jsonl};
 use skein_core::reward::scorers::Graders;
 use skein_core::reward::{EntropyForm, Reward, RewardContext, RewardError, RewardRule, StepCount, score_batch};
 use skein_core::skill::EntropyTable;
@@ -29,7 +29,8 @@ pub struct Args {
     /// Cross-skill tasks, one JSON object a line.
     #[arg(long, value_name = "FILE")]
     tasks: PathBuf,
-    /// Responses, one JSON object a line: `{"id": TASK, "response": TEXT}`; several may answer one task.
+    /// Responses, one JSON object a line: `{"id": TASK, "response": TEXT}`; several may answer one task. What `skein
+    /// generate --prompts` writes is read where its prompts carry the ids of tasks.
     #[arg(long, value_name = "FILE")]
     responses: PathBuf,
     /// Entropy table; by default the embedded one, or none where that does not cover the tasks' skills.
@@ -69,12 +70,21 @@ struct Response {
     response: String,
 }
 
+fn refuse_responses(error: &JsonlError) -> UsageError {
+    let hint = match error {
+        JsonlError::Line { message, .. } if message.contains("missing field `id`") => {
+            "; it names the task that is answered (`skein generate` copies the `id` of a prompt's line)"
+        }
+        _ => "",
+    };
+    UsageError(format!("{error}{hint}"))
+}
+
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
     let tasks = read_tasks(&args.tasks).map_err(|error| UsageError(error.to_string()))?;
     let by_id: HashMap<&str, &CrossSkillTask> = tasks.iter().map(|task| (task.id.as_str(), task)).collect();
-    let responses: Vec<(usize, Response)> =
-        read_jsonl(&args.responses).map_err(|error| UsageError(error.to_string()))?;
+    let responses: Vec<(usize, Response)> = read_jsonl(&args.responses).map_err(|error| refuse_responses(&error))?;
     let pairs = responses
         .iter()
         .map(|(line, response)| {
