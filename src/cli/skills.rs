@@ -99,6 +99,7 @@ fn match_labels(args: &MatchArgs) -> Result<()> {
         Some(model) => SkillMatcher::nearest(bank, Box::new(Embedder::load(model)?), args.min_cosine)?,
         None => SkillMatcher::exact(bank),
     };
+    let mut has_missed = false;
     for text in &args.labels {
         let label = SkillLabel::split(text);
         let found = matcher.resolve(&label)?;
@@ -118,9 +119,16 @@ fn match_labels(args: &MatchArgs) -> Result<()> {
             Some(key) => println!("{text}: {key} ({how})"),
             None => println!("{text}: out of the bank"),
         }
+        has_missed |= found.is_none();
         for (key, cosine) in nearest {
             println!("    {cosine:.3}  {key}");
         }
+    }
+    if has_missed && args.embedder.is_none() {
+        eprintln!(
+            "Only exact names were looked up. To see the nearest skills, fetch a sentence embedder and name it: \
+             scripts/get-model minilm, then --embedder models/all-MiniLM-L6-v2"
+        );
     }
     Ok(())
 }

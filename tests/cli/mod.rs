@@ -6,6 +6,7 @@ mod generate;
 mod policy_judge;
 mod reward;
 mod score;
+mod skills;
 mod synth;
 mod train;
 
