@@ -47,6 +47,11 @@ pub fn list_checkpoints(run_dir: &Path) -> Result<Vec<FoundCheckpoint>, Checkpoi
     Ok(found)
 }
 
+/// Whether `dir` is a checkpoint, be it a damaged one: by its name, or by its manifest under any other.
+pub fn is_checkpoint(dir: &Path) -> bool {
+    dir.canonicalize().is_ok_and(|dir| step_of(&dir).is_some()) || dir.join(MANIFEST).is_file()
+}
+
 /// Copies the model of a checkpoint, and nothing of the trainer's, to the new directory `out`: whole or not at all.
 ///
 /// # Errors

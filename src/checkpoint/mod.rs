@@ -23,7 +23,7 @@ pub use config::{parse_config, read_config};
 pub use encoder::load_text_encoder;
 pub use error::CheckpointError;
 pub use init::{TokenIds, init_model};
-pub use inventory::{FoundCheckpoint, export_checkpoint, list_checkpoints, prune_checkpoints};
+pub use inventory::{FoundCheckpoint, export_checkpoint, is_checkpoint, list_checkpoints, prune_checkpoints};
 pub use manager::{CheckpointManager, Loaded, TrainState, load_checkpoint, verify_checkpoint};
 pub use reader::read_tensors;
 pub use writer::{ModelFiles, SaveOptions, save_model};

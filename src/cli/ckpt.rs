@@ -8,7 +8,9 @@ use serde_json::json;
 use skein_core::eval::render_table;
 
 use super::UsageError;
-use crate::checkpoint::{CheckpointError, export_checkpoint, list_checkpoints, prune_checkpoints, verify_checkpoint};
+use crate::checkpoint::{
+    CheckpointError, export_checkpoint, is_checkpoint, list_checkpoints, prune_checkpoints, verify_checkpoint,
+};
 
 /// Arguments of `skein ckpt`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +92,7 @@ fn list(run: &Path, json: bool) -> Result<()> {
         return Ok(());
     }
     if found.is_empty() {
-        println!("{} has no checkpoint", run.display());
+        println!("{}", NoCheckpoint(run.to_owned()));
         return Ok(());
     }
     let row = |checkpoint: &crate::checkpoint::FoundCheckpoint| {
@@ -100,6 +102,11 @@ fn list(run: &Path, json: bool) -> Result<()> {
     print!("{}", render_table(&["step", "MB", "named"], &found.iter().map(row).collect::<Vec<_>>()));
     Ok(())
 }
+
+/// A directory that neither is a checkpoint nor holds one.
+#[derive(Debug, thiserror::Error)]
+#[error("{} has no checkpoint: a run writes its first after sft.save_every or rl.save_every updates", .0.display())]
+struct NoCheckpoint(PathBuf);
 
 /// Some checkpoints are not what was written.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +122,9 @@ fn verify(paths: &[PathBuf]) -> Result<()> {
         check_is_there(path)?;
         let inside = list_checkpoints(path)?;
         if inside.is_empty() {
+            if !is_checkpoint(path) {
+                return Err(NoCheckpoint(path.clone()).into());
+            }
             dirs.push(path.clone());
         }
         dirs.extend(inside.into_iter().map(|checkpoint| checkpoint.dir));
