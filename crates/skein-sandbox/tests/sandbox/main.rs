@@ -1,5 +1,6 @@
 //! The sandbox against real Python: what gets out, what fakes a pass, and what honest answers get.
 
+mod documented;
 mod escapes;
 mod fakes;
 mod honest;
