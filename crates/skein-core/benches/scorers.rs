@@ -1,4 +1,4 @@
-//! How many answers a second the scorers of logic and instruction following judge on one core.
+//! How many answers a second the scorers judge on one core, for each domain whose answers need neither sandbox nor judge.
 //!
 //! `made` inputs are made here; `open` ones are public graders' test cases, where a checkout of them stands beside the
 //! repository. An iteration judges the whole list once, so criterion's elements a second are answers a second.
@@ -12,12 +12,58 @@ use serde_json::{Value, json};
 use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::Case;
 
-/// A case whose gold object is the text that a task holds it in.
+/// Answers and gold answers of domains whose cases are short.
+const PAIRS: [(&str, &[(&str, &str)]); 4] = [
+    (
+        "math",
+        &[
+            ("42", "42"),
+            ("The answer is $\\frac{3}{4}$.", "0.75"),
+            ("\\boxed{x^2+2x+1}", "(x+1)^2"),
+            ("1, 2, 3", "\\{3,2,1\\}"),
+            ("[0, \\infty)", "x \\ge 0"),
+            ("\\sin^2 x + \\cos^2 x", "1"),
+            ("\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}", "\\begin{pmatrix} 1 & 2 \\\\ 3 & 5 \\end{pmatrix}"),
+            ("3.141593", "\\pi"),
+            ("2\\sqrt{3}", "\\sqrt{12}"),
+            ("so 17 apples", "18"),
+        ],
+    ),
+    ("science", &[("(B) because it is heavier", "B"), ("C", "A"), ("The answer is D.", "D"), ("unclear", "A")]),
+    (
+        "information_extraction",
+        &[("1996", "1996"), ("Lake Geneva", "lake geneva"), ("Ada, Bo", "Bo|Ada"), ("3,200", "3200"), ("none", "12")],
+    ),
+    (
+        "planning",
+        &[
+            ("Here is the proposed time: Monday, 9:30 - 10:00", "Monday, 9:30 - 10:00"),
+            (
+                "**Day 1-3:** Visit Oslo.\n**Day 3:** Fly from Oslo to Riga.\n**Day 3-6:** Visit Riga.",
+                r#"{"type":"trip","cities":["Oslo","Riga"],"durations":[3,4]}"#,
+            ),
+            (
+                "You start at Pier at 9:00AM. You travel to Mint in 10 minutes. You meet Kim for 15 minutes.",
+                concat!(
+                    r#"{"type":"meeting","golden_meetings":1,"constraints":[["Pier","9:00AM"],"#,
+                    r#"["Kim","Mint","9:00AM to 10:00AM",15]],"dist_matrix":{"Pier":{"Mint":10}}}"#,
+                ),
+            ),
+        ],
+    ),
+];
+
+/// A case whose gold object is the text that a task holds it in; values to extract are read by the case itself.
 fn case(mut line: Value) -> Case {
-    if line["gold"].is_object() || line["gold"].is_array() {
+    if (line["gold"].is_object() || line["gold"].is_array()) && line["domain"] != "information_extraction" {
         line["gold"] = Value::String(line["gold"].to_string());
     }
     serde_json::from_value(line).expect("a case")
+}
+
+fn made_pairs(domain: &str, pairs: &[(&str, &str)]) -> Vec<Case> {
+    let line = |(pred, gold): &(&str, &str)| json!({"domain": domain, "pred": pred, "gold": gold, "n_options": 4});
+    pairs.iter().map(line).map(case).collect()
 }
 
 /// Zebra puzzles of five houses and six attributes in two forms, ARC grids of ten by ten, and an ordering.
@@ -91,7 +137,7 @@ fn bench_domain(criterion: &mut Criterion, domain: &str, made: Vec<Case>) {
         let num_right = || {
             cases
                 .iter()
-                .filter(|case| black_box(case).score(&Graders::default()).is_ok_and(|score| score == 1.0))
+                .filter(|case| black_box(case).score(&Graders::default()).is_ok_and(|score| score > 0.0))
                 .count()
         };
         group.bench_function(name, |bencher| bencher.iter(num_right));
@@ -99,13 +145,13 @@ fn bench_domain(criterion: &mut Criterion, domain: &str, made: Vec<Case>) {
     group.finish();
 }
 
-fn logic(criterion: &mut Criterion) {
+fn scorers(criterion: &mut Criterion) {
+    for (domain, pairs) in PAIRS {
+        bench_domain(criterion, domain, made_pairs(domain, pairs));
+    }
     bench_domain(criterion, "logic", made_logic());
-}
-
-fn instruction_following(criterion: &mut Criterion) {
     bench_domain(criterion, "instruction_following", made_instruction_following());
 }
 
-criterion_group!(benches, logic, instruction_following);
+criterion_group!(benches, scorers);
 criterion_main!(benches);
