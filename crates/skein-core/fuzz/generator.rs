@@ -11,8 +11,8 @@ pub const SEPARATOR: char = '\u{1f}';
 
 /// What a parser's inputs are made of.
 pub struct Grammar {
-    /// Pieces that mean something to the parser.
-    pub tokens: &'static [&'static str],
+    /// Pieces that mean something to the parser, in lists that grammars share.
+    pub tokens: &'static [&'static [&'static str]],
     /// Whole inputs that a parser accepts, to be damaged.
     pub seeds: &'static [&'static str],
 }
@@ -117,7 +117,11 @@ impl Maker<'_> {
         match self.stream.below(20) {
             0 => (*self.stream.choose(JUNK)).to_owned(),
             1 => self.number(),
-            _ => (*self.stream.choose(self.grammar.tokens)).to_owned(),
+            _ => {
+                let num_tokens: usize = self.grammar.tokens.iter().map(|list| list.len()).sum();
+                let drawn = self.stream.below(num_tokens as u64) as usize;
+                (*self.grammar.tokens.iter().copied().flatten().nth(drawn).expect("one of them is drawn")).to_owned()
+            }
         }
     }
 

@@ -43,7 +43,7 @@ fn no_parser_panics_hangs_or_hoards() {
     }
 }
 
-static DIGITS: Grammar = Grammar { tokens: &["1", "2", "b"], seeds: &["12"] };
+static DIGITS: Grammar = Grammar { tokens: &[&["1", "2", "b"]], seeds: &["12"] };
 
 fn target(run: fn(&[u8])) -> Target {
     Target { name: "made to fail", grammar: &DIGITS, num_texts: 2, run }
