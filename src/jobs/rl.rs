@@ -125,7 +125,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             session.begin_save(state, &trainer)?;
         }
     }
-    session.finish_training(state, &trainer, &["rl"])?;
+    session.finish_training(state, &trainer, "rl")?;
     Ok(StageEnd::Finished)
 }
 

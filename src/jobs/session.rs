@@ -292,7 +292,7 @@ impl Session {
     /// # Errors
     /// When the one before it could not be written.
     pub fn begin_save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
-        self.begin(state, None, trainer, &[])
+        self.begin(state, None, trainer, None)
     }
 
     fn begin(
@@ -300,7 +300,7 @@ impl Session {
         state: &RunState,
         ended: Option<&RunState>,
         trainer: &Trainer<'_>,
-        names: &'static [&'static str],
+        name: Option<&'static str>,
     ) -> Result<()> {
         let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
         let saved = SavedState { run: state.clone(), ended: ended.cloned(), optimizer_step };
@@ -309,7 +309,7 @@ impl Session {
         let (checkpoints, step, assets) = (self.checkpoints.clone(), state.step, self.assets.clone());
         Ok(self.saving.borrow_mut().begin(move || {
             let options = SaveOptions { assets_from: Some(&assets), ..SaveOptions::default() };
-            checkpoints.save(step, names, |dir| files.write(dir, options), &train_state)
+            checkpoints.save(step, name.as_slice(), |dir| files.write(dir, options), &train_state)
         })?)
     }
 
@@ -340,7 +340,7 @@ impl Session {
     /// # Errors
     /// When it cannot be written.
     pub fn save_best(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
-        self.begin(state, None, trainer, &["best"])?;
+        self.begin(state, None, trainer, Some("best"))?;
         self.saved().map(drop)
     }
 
@@ -360,15 +360,10 @@ impl Session {
     ///
     /// # Errors
     /// When the checkpoint cannot be written.
-    pub fn finish_training(
-        &self,
-        state: &RunState,
-        trainer: &Trainer<'_>,
-        name: &'static [&'static str; 1],
-    ) -> Result<()> {
+    pub fn finish_training(&self, state: &RunState, trainer: &Trainer<'_>, name: &'static str) -> Result<()> {
         let mut next = state.clone();
         next.enter_next_stage(&self.config);
-        self.begin(&next, Some(state), trainer, name)?;
+        self.begin(&next, Some(state), trainer, Some(name))?;
         self.saved().map(drop)
     }
 }

@@ -52,7 +52,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             session.save(state, &trainer)?;
         }
     }
-    session.finish_training(state, &trainer, &["sft"])?;
+    session.finish_training(state, &trainer, "sft")?;
     Ok(StageEnd::Finished)
 }
 
