@@ -5,6 +5,8 @@ use std::cell::RefCell;
 
 use skein::engine::{DrawOrigin, Engine, EngineConfig, EngineError, Event, Hooks, Request, RequestError};
 use skein::models::CausalLm;
+use skein::optim::AdamWParams;
+use skein::trainer::{SftExample, Trainer, TrainerParams};
 use skein_core::random::{DrawKey, uniform};
 use skein_core::types::{Completion, FinishReason, SamplingParams};
 use tch::{Kind, Tensor};
@@ -333,4 +335,23 @@ fn impossible_limits_and_other_types_are_refused() {
     assert_eq!(refused(EngineConfig { max_sequences: 0, ..LARGE }), EngineError::ZeroLimit("max_sequences"));
     let config = EngineConfig { max_sequences: 9, max_step_tokens: 8, ..LARGE };
     assert_eq!(refused(config), EngineError::StepTooSmall { max_step_tokens: 8, max_sequences: 9 });
+}
+
+#[test]
+fn an_engine_sees_every_update() {
+    for name in FIXTURES {
+        let model = load_fixture(name);
+        let mut engine = Engine::new(&*model, LARGE).unwrap();
+        let (prompt, completion) = (prompt(20, 1), prompt(12, 2));
+        let before = engine.score(&prompt, &completion).unwrap().logprobs;
+        let example = SftExample { prompt_ids: prompt.clone(), completion_ids: completion.clone(), loss_mask: None };
+        let mut trainer = Trainer::new(&*model, AdamWParams::default(), TrainerParams::default());
+        trainer.sft_update(&[example], 1e-2).unwrap();
+        let after = engine.score(&prompt, &completion).unwrap().logprobs;
+        assert_ne!(before, after, "{name}");
+        let plain = tch::no_grad(|| plain_logprobs(&*model, &prompt, &completion, 1.0));
+        let found = Tensor::from_slice(&after);
+        let difference = (found - plain).abs().max().double_value(&[]);
+        assert!(difference <= LOGIT_TOLERANCE, "{name}: {difference}");
+    }
 }

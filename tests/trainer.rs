@@ -10,7 +10,8 @@ use skein::optim::AdamWParams;
 use skein::trainer::losses::{LossNormalizer, PolicyToken, TokenLoss, kl_penalty, policy_loss};
 use skein::trainer::{
     Importance, KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample,
-    SharedPrefix, SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
+    SharedPrefix, SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients,
+    sft_gradients,
 };
 use tch::{Device, Kind, Tensor};
 
@@ -587,6 +588,12 @@ fn a_step_that_is_not_finite_changes_nothing() {
     let unchanged =
         || model.weights().leaves.iter().zip(&before).all(|(leaf, before)| leaf.tensor.detach().equal(before));
     assert_eq!(trainer.policy_update(&broken, &params, 1e-3).unwrap().skipped, Some(SkipReason::NonFiniteLoss));
+    assert!(unchanged() && trainer.optimizer().state().step == 0);
+    // The loss is summed in f64 and stays finite; its gradient does not fit into f32.
+    let mut steep = groups(11, 512);
+    steep.iter_mut().flat_map(|group| &mut group.completions).for_each(|completion| completion.advantage = f32::MAX);
+    let skipped = trainer.policy_update(&steep, &params, 1e-3).unwrap().skipped;
+    assert_eq!(skipped, Some(SkipReason::NonFiniteGradient));
     assert!(unchanged() && trainer.optimizer().state().step == 0);
     let nothing: Vec<TrainingGroup> = whole[4..].to_vec(); // the group whose only completion is masked
     assert_eq!(trainer.policy_update(&nothing, &params, 1e-3).unwrap().skipped, Some(SkipReason::NothingToTrain));

@@ -255,8 +255,7 @@ mod tests {
 
     #[test]
     fn means_over_tokens_weigh_each_token_once_and_no_response_has_no_length() {
-        let updates =
-            [update(10, 1.0, None), update(90, 0.0, None), update(0, 0.0, Some(SkipReason::NothingToTrain))];
+        let updates = [update(10, 1.0, None), update(90, 0.0, None), update(0, 0.0, Some(SkipReason::NothingToTrain))];
         let step = RlStep {
             tasks: &[],
             levels: &[],

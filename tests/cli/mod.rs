@@ -4,6 +4,7 @@ mod bench;
 mod config;
 mod generate;
 mod policy_judge;
+mod resume;
 mod reward;
 mod score;
 mod skills;

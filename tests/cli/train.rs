@@ -10,7 +10,7 @@ use super::{assert_refused, skein};
 /// A run of a few updates takes seconds; past this something hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const CONFIG: &str = r#"
+pub(super) const CONFIG: &str = r#"
 name = "test"
 stages = ["sft", "rl", "eval"]
 
@@ -284,7 +284,7 @@ fn twenty_kills_at_random_instants_change_no_bit() {
     let bench = Bench::new();
     let config = bench.config.to_str().unwrap();
     let mut args = vec!["verify-resume", "--config", config, "--steps", "6", "--kills", "20"];
-    // Mini-batches, groups that wait for the next step, a filter, evaluations on the way, and the end of an epoch.
+    // Mini-batches, groups that wait for the next step, evaluations on the way, and the end of an epoch.
     for set in [
         "rl.mini_batch_size=1",
         "rl.rollout_batch_size=3",
@@ -370,11 +370,15 @@ const SCORER: &str = r#"
 import hashlib, json, random, sys, time
 mode, seed = sys.argv[1], sys.argv[2]
 random.seed(seed)
-for line in sys.stdin:
+for count, line in enumerate(sys.stdin):
     request = json.loads(line)
     if mode == "silent":
         continue
-    time.sleep(random.random() * float(mode))
+    if mode == "tired" and count >= 8:
+        print(json.dumps({"id": request["id"], "error": "tired"}), flush=True)
+        continue
+    if mode != "tired":
+        time.sleep(random.random() * float(mode))
     digest = hashlib.sha256(request["answer"].encode()).digest()
     print(json.dumps({"id": request["id"], "score": digest[0] / 255}), flush=True)
 "#;
@@ -393,7 +397,7 @@ impl Bench {
 }
 
 /// What teaches the small model the response format, so that there are answers to score: single questions, a high rate.
-const SCORED: [&str; 12] = [
+pub(super) const SCORED: [&str; 12] = [
     "--set",
     "sft.max_steps=300",
     "--set",

@@ -343,10 +343,16 @@ mod tests {
     fn what_cannot_be_packed_is_named() {
         assert_eq!(pack(&[group(&[], &[&[1]])], 9, SharedPrefix::On), Err(PackingError::EmptyPrompt { group: 0 }));
         let too_long = PackingError::TooLong { group: 1, completion: 1, tokens: 5, max_tokens: 4 };
-        assert_eq!(pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4, SharedPrefix::On), Err(too_long));
+        assert_eq!(
+            pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4, SharedPrefix::On),
+            Err(too_long)
+        );
         let short_mask = CompletionTokens { token_ids: &[1, 2], loss_mask: Some(&[true]) };
         let groups = [GroupTokens { prompt_ids: &[1], completions: vec![short_mask] }];
-        assert_eq!(pack(&groups, 9, SharedPrefix::On), Err(PackingError::MaskLength { group: 0, completion: 0, tokens: 2, mask: 1 }));
+        assert_eq!(
+            pack(&groups, 9, SharedPrefix::On),
+            Err(PackingError::MaskLength { group: 0, completion: 0, tokens: 2, mask: 1 })
+        );
     }
 
     type OwnedGroup = (Vec<u32>, Vec<Vec<(u32, bool)>>);

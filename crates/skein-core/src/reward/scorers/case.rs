@@ -162,9 +162,10 @@ impl Case {
     /// The options, or as many placeholders as the case says there are.
     fn options(&self) -> Result<Vec<String>, CaseError> {
         match (self.options.is_empty(), self.n_options) {
-            (true, Some(count)) if count > NUM_LETTERS => {
-                Err(CaseError::Field { field: "n_options", expected: "a number up to 26: options are named by letters" })
-            }
+            (true, Some(count)) if count > NUM_LETTERS => Err(CaseError::Field {
+                field: "n_options",
+                expected: "a number up to 26: options are named by letters",
+            }),
             (true, Some(count)) => Ok((0..count).map(|index| format!("<option {index}>")).collect()),
             _ => Ok(self.options.clone()),
         }
