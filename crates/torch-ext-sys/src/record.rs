@@ -21,6 +21,7 @@ unsafe extern "C" {
         context: *mut c_void,
         backward: Backward,
         drop: unsafe extern "C" fn(*mut c_void),
+        free_text: unsafe extern "C" fn(*mut c_char),
     ) -> *mut c_char;
 }
 
@@ -38,7 +39,7 @@ pub fn needs_record(inputs: &[&Tensor]) -> bool {
 /// hold an output itself, or the graph never ends.
 ///
 /// # Errors
-/// libtorch's exception: an output that has a history already.
+/// An output that has a history already, or is of a type that has no gradient.
 pub fn record<const INPUTS: usize, F>(
     outputs: &[&Tensor],
     inputs: [&Tensor; INPUTS],
@@ -59,6 +60,7 @@ where
             context,
             call::<INPUTS, F>,
             discard::<F>,
+            free_text,
         )
     })
 }
@@ -94,6 +96,11 @@ where
         }
         Err(payload) => error_text(payload.as_ref()).into_raw(),
     }
+}
+
+unsafe extern "C" fn free_text(text: *mut c_char) {
+    // SAFETY: `call` made this text, and the node gives it back once.
+    drop(unsafe { CString::from_raw(text) });
 }
 
 fn error_text(payload: &(dyn Any + Send)) -> CString {
@@ -155,6 +162,13 @@ mod tests {
         let [_, product] = products(&x, &y, &alive);
         backward(&product, &product.ones_like()).unwrap();
         assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn an_output_has_one_history() {
+        let x = leaf(&[1.0]);
+        let error = record(&[&(&x * 2.0)], [&x], |_| -> [Tensor; 1] { unreachable!() }).unwrap_err();
+        assert!(error.to_string().contains("has a history already"), "{error}");
     }
 
     #[test]
