@@ -30,24 +30,24 @@ unsafe fn store<S: Simd>(to: *mut f32, count: usize, v: S::V) {
     unsafe { if count >= LANES { S::store(to, v) } else { S::store_partial(to, count, v) } }
 }
 
-/// `y = x · r · weight` with `r = 1 / sqrt(mean(x²) + eps)`, for every stretch of `weight.len()` values in a row.
-/// `y` is `[N, width]`; `inv_rms` takes the `r` of each stretch.
+/// `y = x · r · weight` with `r = 1 / sqrt(mean(x²) + eps)`, for every group of `weight.len()` values in a row.
+/// `y` is `[N, width]`; `inv_rms` takes the `r` of each group.
 ///
 /// # Panics
-/// When a row is not a whole number of stretches, or an output has another size.
+/// When a row is not a whole number of groups, or an output has another size.
 pub fn rms_norm(x: Rows, weight: &[f32], eps: f32, y: &mut [f32], inv_rms: &mut [f32]) {
-    let stretches = x.width / weight.len();
-    assert_eq!((stretches * weight.len(), y.len(), inv_rms.len()), (x.width, x.len * x.width, x.len * stretches));
+    let groups = x.width / weight.len();
+    assert_eq!((groups * weight.len(), y.len(), inv_rms.len()), (x.width, x.len * x.width, x.len * groups));
     let (y, inv_rms) = (Shared(y.as_mut_ptr()), Shared(inv_rms.as_mut_ptr()));
     super::for_parts(x.len, grain(x.width), |part| {
         for index in part {
             let (row, width) = (x.row(index), weight.len());
-            for stretch in 0..stretches {
-                let at = index * stretches + stretch;
-                let x = &row[stretch * width..][..width];
-                // SAFETY: `best` is a level this machine has; every stretch has outputs of its own.
+            for group in 0..groups {
+                let at = index * groups + group;
+                let x = &row[group * width..][..width];
+                // SAFETY: `best` is a level this machine has; every group has outputs of its own.
                 unsafe {
-                    let kernel = Normalize { x, weight, eps, y: y.get().add(at * width) };
+                    let kernel = RmsNorm { x, weight, eps, y: y.get().add(at * width) };
                     inv_rms.get().add(at).write(run_at(Level::best(), kernel));
                 }
             }
@@ -55,14 +55,14 @@ pub fn rms_norm(x: Rows, weight: &[f32], eps: f32, y: &mut [f32], inv_rms: &mut 
     });
 }
 
-struct Normalize<'a> {
+struct RmsNorm<'a> {
     x: &'a [f32],
     weight: &'a [f32],
     eps: f32,
     y: *mut f32,
 }
 
-impl Kernel for Normalize<'_> {
+impl Kernel for RmsNorm<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -91,21 +91,21 @@ impl Kernel for Normalize<'_> {
 /// As [`rms_norm`].
 pub fn rms_norm_backward(x: Rows, weight: &[f32], inv_rms: &[f32], d_y: &[f32], d_x: &mut [f32]) -> Vec<f32> {
     let width = weight.len();
-    let stretches = x.width / width;
-    assert_eq!((stretches * width, d_y.len(), d_x.len()), (x.width, x.len * x.width, x.len * x.width));
-    assert_eq!(inv_rms.len(), x.len * stretches);
+    let groups = x.width / width;
+    assert_eq!((groups * width, d_y.len(), d_x.len()), (x.width, x.len * x.width, x.len * x.width));
+    assert_eq!(inv_rms.len(), x.len * groups);
     let num_blocks = x.len.div_ceil(SUM_ROWS);
     let mut sums = vec![0.0; num_blocks * width];
     let (d_x, partial) = (Shared(d_x.as_mut_ptr()), Shared(sums.as_mut_ptr()));
     super::for_parts(num_blocks, grain(x.width * SUM_ROWS), |part| {
         for block in part {
-            for at in block * SUM_ROWS * stretches..(x.len.min((block + 1) * SUM_ROWS)) * stretches {
-                let x = &x.row(at / stretches)[at % stretches * width..][..width];
+            for at in block * SUM_ROWS * groups..(x.len.min((block + 1) * SUM_ROWS)) * groups {
+                let x = &x.row(at / groups)[at % groups * width..][..width];
                 let d_y = &d_y[at * width..][..width];
-                // SAFETY: every stretch has a `d_x` of its own, every block sums of its own.
+                // SAFETY: every group has a `d_x` of its own, every block sums of its own.
                 unsafe {
                     let (d_x, d_weight) = (d_x.get().add(at * width), partial.get().add(block * width));
-                    run_at(Level::best(), Denormalize { x, weight, inv_rms: inv_rms[at], d_y, d_x, d_weight });
+                    run_at(Level::best(), RmsNormBackward { x, weight, inv_rms: inv_rms[at], d_y, d_x, d_weight });
                 }
             }
         }
@@ -118,7 +118,7 @@ pub fn rms_norm_backward(x: Rows, weight: &[f32], inv_rms: &[f32], d_y: &[f32], 
     sums
 }
 
-struct Denormalize<'a> {
+struct RmsNormBackward<'a> {
     x: &'a [f32],
     weight: &'a [f32],
     inv_rms: f32,
@@ -127,7 +127,7 @@ struct Denormalize<'a> {
     d_weight: *mut f32,
 }
 
-impl Kernel for Denormalize<'_> {
+impl Kernel for RmsNormBackward<'_> {
     type Output = ();
 
     /// `d_x = r (d_y · weight - x · r² mean(d_y · weight · x))`, `d_weight += d_y · x · r`.
@@ -233,7 +233,7 @@ impl Kernel for Rotate<'_> {
 ///
 /// # Panics
 /// When `y` has another size.
-pub fn gate(gate_up: Rows, y: &mut [f32]) {
+pub fn silu_and_mul(gate_up: Rows, y: &mut [f32]) {
     let width = gate_up.width / 2;
     assert_eq!((2 * width, y.len()), (gate_up.width, gate_up.len * width));
     let y = Shared(y.as_mut_ptr());
@@ -241,12 +241,12 @@ pub fn gate(gate_up: Rows, y: &mut [f32]) {
         for index in part {
             let (gate, up) = gate_up.row(index).split_at(width);
             // SAFETY: every row has a result of its own; `best` is a level this machine has.
-            unsafe { run_at(Level::best(), Gate { gate, up, y: y.get().add(index * width) }) };
+            unsafe { run_at(Level::best(), SiluAndMul { gate, up, y: y.get().add(index * width) }) };
         }
     });
 }
 
-struct Gate<'a> {
+struct SiluAndMul<'a> {
     gate: &'a [f32],
     up: &'a [f32],
     y: *mut f32,
@@ -262,7 +262,7 @@ unsafe fn sigmoid<S: Simd>(x: S::V) -> S::V {
     }
 }
 
-impl Kernel for Gate<'_> {
+impl Kernel for SiluAndMul<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -279,11 +279,11 @@ impl Kernel for Gate<'_> {
     }
 }
 
-/// The derivative of [`gate`](fn@gate) by its rows, `[N, 2 W]`, given that by its result.
+/// The derivative of [`silu_and_mul`] by its rows, `[N, 2 W]`, given that by its result.
 ///
 /// # Panics
 /// When shapes disagree.
-pub fn gate_backward(gate_up: Rows, d_y: &[f32], d_gate_up: &mut [f32]) {
+pub fn silu_and_mul_backward(gate_up: Rows, d_y: &[f32], d_gate_up: &mut [f32]) {
     let width = gate_up.width / 2;
     assert_eq!((d_y.len(), d_gate_up.len()), (gate_up.len * width, gate_up.len * gate_up.width));
     let d_gate_up = Shared(d_gate_up.as_mut_ptr());
@@ -294,13 +294,13 @@ pub fn gate_backward(gate_up: Rows, d_y: &[f32], d_gate_up: &mut [f32]) {
             // SAFETY: every row has a result of its own; `best` is a level this machine has.
             unsafe {
                 let d_gate = d_gate_up.get().add(index * 2 * width);
-                run_at(Level::best(), Ungate { gate, up, d_y, d_gate, d_up: d_gate.add(width) });
+                run_at(Level::best(), SiluAndMulBackward { gate, up, d_y, d_gate, d_up: d_gate.add(width) });
             }
         }
     });
 }
 
-struct Ungate<'a> {
+struct SiluAndMulBackward<'a> {
     gate: &'a [f32],
     up: &'a [f32],
     d_y: &'a [f32],
@@ -308,7 +308,7 @@ struct Ungate<'a> {
     d_up: *mut f32,
 }
 
-impl Kernel for Ungate<'_> {
+impl Kernel for SiluAndMulBackward<'_> {
     type Output = ();
 
     /// With s = sigmoid(gate): `d_up = d_y gate s`, `d_gate = d_y up s (1 + gate (1 - s))`.
@@ -326,6 +326,53 @@ impl Kernel for Ungate<'_> {
                 store::<S>(d_up.add(start), count, S::mul(d_y, S::mul(gate, s)));
                 let up = load::<S>(up.as_ptr().add(start), count);
                 store::<S>(d_gate.add(start), count, S::mul(S::mul(d_y, up), slope));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of both signs over a few orders of magnitude, and a gate that is closed.
+    fn values(len: usize, salt: u32) -> Vec<f32> {
+        let value = |i: usize| match (i as u32 + salt).wrapping_mul(2_654_435_761) {
+            bits if bits.is_multiple_of(13) => -120.0,
+            bits => (bits >> 8) as f32 / 2f32.powi(21) - 4.0,
+        };
+        (0..len).map(value).collect()
+    }
+
+    /// Everything the kernels write for rows of `width` values at `level`, as bits.
+    fn outputs(level: Level, width: usize) -> Vec<u32> {
+        let [x, weight, d_y, cos, sin] = [1, 2, 3, 4, 5].map(|salt| values(width, salt));
+        let mut written = vec![vec![0f32; width]; 8];
+        // SAFETY: the level is available, and every output has `width` values.
+        let inv_rms = unsafe {
+            let [y, d_x, d_weight, turned, back, gated, d_gate, d_up] =
+                written.get_disjoint_mut([0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
+            let inv_rms = run_at(level, RmsNorm { x: &x, weight: &weight, eps: 1e-5, y: y.as_mut_ptr() });
+            let (x, weight, d_y) = (&x[..], &weight[..], &d_y[..]);
+            let (d_x, d_weight) = (d_x.as_mut_ptr(), d_weight.as_mut_ptr());
+            run_at(level, RmsNormBackward { x, weight, inv_rms, d_y, d_x, d_weight });
+            for (turn, y) in [(Turn::Forward, turned), (Turn::Backward, back)] {
+                run_at(level, Rotate { x, cos: &cos, sin: &sin, turn, y: y.as_mut_ptr() });
+            }
+            run_at(level, SiluAndMul { gate: x, up: weight, y: gated.as_mut_ptr() });
+            let (d_gate, d_up) = (d_gate.as_mut_ptr(), d_up.as_mut_ptr());
+            run_at(level, SiluAndMulBackward { gate: x, up: weight, d_y, d_gate, d_up });
+            inv_rms
+        };
+        written.concat().into_iter().chain([inv_rms]).map(f32::to_bits).collect()
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        for width in [2, 16, 30, 64, 100] {
+            let best = outputs(Level::best(), width);
+            for level in Level::available() {
+                assert!(outputs(level, width) == best, "{level:?}, {width} values");
             }
         }
     }

@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::weights::WeightsBuilder;
 use super::{Attend, AttentionSpec, CausalLm, ModelConfig, Rotary, Weights};
-use crate::nn::{Linear, RmsNorm, Rope, gated};
+use crate::nn::{Linear, RmsNorm, Rope, silu_and_mul};
 
 /// One layer of an architecture.
 pub(super) trait DecoderLayer {
@@ -167,7 +167,7 @@ impl Mlp {
 
     /// `[N, D]` to `[N, D]`.
     pub(super) fn forward(&self, x: &Tensor) -> Tensor {
-        self.down_proj.forward(&gated(&self.gate_up_proj.forward(x)))
+        self.down_proj.forward(&silu_and_mul(&self.gate_up_proj.forward(x)))
     }
 }
 

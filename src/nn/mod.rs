@@ -11,7 +11,7 @@ mod recorded;
 pub mod rope;
 
 pub use attention::{Attend, AttentionSpec, DenseAttention};
-pub use gate::gated;
+pub use gate::silu_and_mul;
 pub use linear::Linear;
 pub use norm::RmsNorm;
 pub use rope::{Rope, RopeConfig, RopeScaling, Rotary};

@@ -24,7 +24,7 @@ impl RmsNorm {
         self.weight.size()[0]
     }
 
-    /// `[.., D]` to `[.., D]`, in `x`'s type.
+    /// `[N, .., D]` to the same, in `x`'s type.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         match (Rows::of(x), Rows::of(&self.weight)) {
             (Some(rows), Some(_)) => self.swept(x, rows),
