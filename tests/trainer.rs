@@ -10,8 +10,7 @@ use skein::optim::AdamWParams;
 use skein::trainer::losses::{LossNormalizer, PolicyToken, TokenLoss, kl_penalty, policy_loss};
 use skein::trainer::{
     Importance, KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample,
-    SharedPrefix, SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients,
-    sft_gradients,
+    SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
 };
 use tch::{Device, Kind, Tensor};
 
@@ -402,14 +401,9 @@ fn the_loss_does_not_depend_on_micro_batches_or_head_chunks() {
             loss.backward();
             loss.double_value(&[])
         });
-        for (max_tokens, head_rows, shared_prefix) in [
-            (4096, 4096, SharedPrefix::On),
-            (4096, 1, SharedPrefix::On),
-            (60, 7, SharedPrefix::On),
-            (30, 1024, SharedPrefix::On),
-            (4096, 4096, SharedPrefix::Off),
-            (60, 7, SharedPrefix::Off),
-        ] {
+        for (max_tokens, head_rows, shared_prefix) in
+            [(4096, 4096, true), (4096, 1, true), (60, 7, true), (30, 1024, true), (4096, 4096, false), (60, 7, false)]
+        {
             let trainer = TrainerParams { max_tokens, head_rows, shared_prefix, ..TrainerParams::default() };
             let split =
                 gradients_of(model.as_ref(), || policy_gradients(model.as_ref(), &trainer, &groups, &params).unwrap());
@@ -436,7 +430,7 @@ fn checkpointed_layers_give_the_same_bits() {
 #[test]
 fn a_shared_prompt_goes_through_the_layers_once() {
     let groups = groups(12, 512);
-    let layer_tokens = [SharedPrefix::On, SharedPrefix::Off].map(|shared_prefix| {
+    let layer_tokens = [true, false].map(|shared_prefix| {
         let model = model("llama-tied");
         let trainer = TrainerParams { shared_prefix, ..TrainerParams::default() };
         let params = policy_params(LossAggregation::TokenMean);

@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use attention::PackedAttention;
 pub use metrics::{PolicyMetrics, SkipReason, UpdateMetrics, UpdateTimings};
 pub use objective::{SftExample, TrainingCompletion, TrainingGroup};
-pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, SharedPrefix, TrainerParams};
+pub use params::{Importance, KlEstimator, LossAggregation, PolicyLossParams, TrainerParams};
 pub use reference::ReferenceModel;
 
 use crate::models::CausalLm;

@@ -1,6 +1,5 @@
 //! What a trainer must be told; jobs fill these from the configuration.
 
-pub use skein_core::batching::packing::SharedPrefix;
 pub use skein_core::config::{Importance, KlEstimator, LossAggregation};
 
 /// How an update is computed, whatever its loss.
@@ -16,7 +15,7 @@ pub struct TrainerParams {
     /// layer instead of all.
     pub checkpoint_layers: bool,
     /// Whether a group's prompt is computed once for all its completions.
-    pub shared_prefix: SharedPrefix,
+    pub shared_prefix: bool,
     /// Gradient norm above which gradients are scaled down to it; `None` never does.
     pub max_grad_norm: Option<f64>,
 }
@@ -28,7 +27,7 @@ impl Default for TrainerParams {
             head_rows: 1024,
             temperature: 1.0,
             checkpoint_layers: false,
-            shared_prefix: SharedPrefix::Auto,
+            shared_prefix: true,
             max_grad_norm: Some(1.0),
         }
     }

@@ -57,10 +57,12 @@ fn the_parts_of_an_update_add_up() {
     let parts: f64 = run["breakdown_s"].as_object().unwrap().values().map(|part| part.as_f64().unwrap()).sum();
     let whole = run["update_seconds"].as_f64().unwrap();
     assert!((parts - whole).abs() < 1e-9 * whole.max(1.0), "{parts} {whole}");
-    assert!(run["breakdown_s"]["other"].as_f64().unwrap() >= 0.0);
+    let other = run["breakdown_s"]["other"].as_f64().unwrap();
+    assert!((0.0..0.05 * whole).contains(&other), "{other} of {whole} s belong to no part");
     // Twice forward's products backward; a token's share of the head counts where it is trained only.
     let body = 32.0 * 64.0 + 32.0 * 32.0 + 3.0 * 32.0 * 64.0;
-    let (tokens, trained) = (2.0 * 8.0 + 128.0, 128.0);
+    // The last id of a completion is predicted, not read.
+    let (tokens, trained) = (2.0 * 8.0 + 128.0 - 8.0, 128.0);
     let expected = 3.0 * 2.0 * (body * tokens + 151_936.0 * 32.0 * trained);
     assert!((run["flops"].as_f64().unwrap() / expected - 1.0).abs() < 1e-3, "{} {expected}", run["flops"]);
 }

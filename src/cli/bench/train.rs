@@ -14,7 +14,7 @@ use super::rollout::print;
 use super::step::{policy_loss, seconds};
 use crate::jobs::LoadedModel;
 use crate::optim::AdamWParams;
-use crate::trainer::{SharedPrefix, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateTimings};
+use crate::trainer::{Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateMetrics, UpdateTimings};
 
 /// Arguments of `skein bench train`.
 #[derive(Debug, clap::Args)]
@@ -40,9 +40,9 @@ pub struct Args {
     /// Recompute layers in the backward pass.
     #[arg(long)]
     checkpoint_layers: bool,
-    /// Whether a group's prompt is computed once for all its completions: auto, on, off.
-    #[arg(long, default_value = "auto", value_parser = shared_prefix)]
-    shared_prefix: SharedPrefix,
+    /// Compute a group's prompt once for each completion instead of once for all.
+    #[arg(long)]
+    no_shared_prefix: bool,
     /// Timed updates; the median is reported.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
@@ -58,23 +58,24 @@ pub fn run(args: Args) -> Result<()> {
     let params = TrainerParams {
         max_tokens: args.micro_batch_tokens,
         checkpoint_layers: args.checkpoint_layers,
-        shared_prefix: args.shared_prefix,
+        shared_prefix: !args.no_shared_prefix,
         ..TrainerParams::default()
     };
     let mut trainer = Trainer::new(model, AdamWParams::default(), params);
     let groups = made_groups(&args, model.config().vocab_size as u64);
-    let mut updates: Vec<(Duration, UpdateTimings)> = Vec::new();
+    let mut updates: Vec<(Duration, UpdateMetrics)> = Vec::new();
     for _ in 0..args.repeats.max(1) {
         let started = Instant::now();
         let update = trainer.policy_update(&groups, &policy_loss(0.0), 1e-6)?;
-        updates.push((started.elapsed(), update.timings));
+        updates.push((started.elapsed(), update));
     }
     updates.sort_by_key(|(wall, _)| *wall);
     let walls: Vec<f64> = updates.iter().map(|&(wall, _)| seconds(wall)).collect();
-    let (wall, UpdateTimings { forward, head, backward, optimizer }) = updates[updates.len() / 2];
-    let new_tokens = args.batch * args.group * args.completion_tokens;
-    let tokens = args.batch * args.prompt_tokens + new_tokens;
-    let flops = 3.0 * forward_flops(model, tokens, new_tokens);
+    let (wall, update) = &updates[updates.len() / 2];
+    let (wall, UpdateTimings { forward, head, backward, optimizer }) = (*wall, update.timings);
+    let (tokens, trained) = (update.num_layer_tokens, update.num_tokens);
+    let recomputed = if args.checkpoint_layers { forward_flops(model, tokens, 0) } else { 0.0 };
+    let flops = 3.0 * forward_flops(model, tokens, trained) + recomputed;
     let peak = peak_flops();
     print(&json!({
         "bench": "train",
@@ -87,6 +88,8 @@ pub fn run(args: Args) -> Result<()> {
         "group": args.group,
         "completion_tokens": args.completion_tokens,
         "micro_batch_tokens": args.micro_batch_tokens,
+        "checkpoint_layers": args.checkpoint_layers,
+        "shared_prefix": !args.no_shared_prefix,
         "tokens_per_second": tokens as f64 / seconds(wall),
         "update_seconds": seconds(wall),
         "update_seconds_runs": walls,
@@ -104,15 +107,6 @@ pub fn run(args: Args) -> Result<()> {
         },
     }));
     Ok(())
-}
-
-fn shared_prefix(text: &str) -> Result<SharedPrefix, String> {
-    match text {
-        "auto" => Ok(SharedPrefix::Auto),
-        "on" => Ok(SharedPrefix::On),
-        "off" => Ok(SharedPrefix::Off),
-        _ => Err("expected auto, on or off".into()),
-    }
 }
 
 fn made_groups(args: &Args, vocab_size: u64) -> Vec<TrainingGroup> {

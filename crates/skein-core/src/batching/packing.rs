@@ -1,38 +1,10 @@
 //! Packs prompts and their completions into micro-batches of at most so many tokens, without padding.
 //!
-//! A group's prompt stands once in front of all its completions, so layers see it once ([`SharedPrefix`] says when
-//! not); only a group too large for one micro-batch is split, by completions, and its prompt repeated. Tokens that no trained
+//! A group's prompt stands once in front of all its completions, so layers see it once; only a group too large for one micro-batch is split, by completions, and its prompt repeated. Tokens that no trained
 //! token depends on (the tail after the last one, completions without any) are left out. The same groups
 //! always give the same micro-batches. What this module refuses to do: cut a sequence to make it fit.
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-/// Whether the completions of a group attend to one copy of their prompt, or to a copy each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SharedPrefix {
-    /// One copy from [`SharedPrefix::MIN_TOKENS`] tokens on.
-    #[default]
-    Auto,
-    /// One copy.
-    On,
-    /// A copy each.
-    Off,
-}
-
-impl SharedPrefix {
-    /// The shortest prompt for which one copy was measured to be faster (docs/RESULTS.md, shared prefix).
-    pub const MIN_TOKENS: usize = 1;
-
-    fn shares(self, prompt_len: usize) -> bool {
-        match self {
-            Self::Auto => prompt_len >= Self::MIN_TOKENS,
-            Self::On => true,
-            Self::Off => false,
-        }
-    }
-}
 
 /// A prompt and the completions that continue it.
 #[derive(Debug, Clone)]
@@ -154,7 +126,7 @@ pub struct MicroBatch {
 
 /// Packs `groups` into micro-batches of at most `max_tokens` tokens each.
 ///
-/// First-fit decreasing over whole groups; groups over the budget, and those that don't share their prompt, are split
+/// First-fit decreasing over whole groups; groups over the budget, and all of them without `shared_prefix`, are split
 /// first. Completions without a
 /// trained token take no part, so the result can be empty.
 ///
@@ -163,7 +135,7 @@ pub struct MicroBatch {
 pub fn pack(
     groups: &[GroupTokens<'_>],
     max_tokens: usize,
-    shared_prefix: SharedPrefix,
+    shared_prefix: bool,
 ) -> Result<Vec<MicroBatch>, PackingError> {
     let mut pieces = Vec::new();
     for (index, group) in groups.iter().enumerate() {
@@ -214,11 +186,10 @@ fn split(
     index: usize,
     group: &GroupTokens<'_>,
     max_tokens: usize,
-    shared_prefix: SharedPrefix,
+    shared_prefix: bool,
     pieces: &mut Vec<Piece>,
 ) -> Result<(), PackingError> {
     let prompt_len = group.prompt_ids.len();
-    let shares = shared_prefix.shares(prompt_len);
     if prompt_len == 0 {
         return Err(PackingError::EmptyPrompt { group: index });
     }
@@ -233,7 +204,7 @@ fn split(
         if alone > max_tokens {
             return Err(PackingError::TooLong { group: index, completion, tokens: alone, max_tokens });
         }
-        let is_full = piece.num_tokens + num_inputs > max_tokens || !shares;
+        let is_full = piece.num_tokens + num_inputs > max_tokens || !shared_prefix;
         if is_full && !piece.completions.is_empty() {
             let full = Piece { group: index, completions: Vec::new(), num_tokens: prompt_len };
             pieces.push(std::mem::replace(&mut piece, full));
@@ -296,7 +267,7 @@ mod tests {
 
     #[test]
     fn completions_share_the_prompt_and_its_last_row() {
-        let batches = pack(&[group(&[7, 8], &[&[1, 2, 3], &[4]])], 100, SharedPrefix::On).expect("fits");
+        let batches = pack(&[group(&[7, 8], &[&[1, 2, 3], &[4]])], 100, true).expect("fits");
         assert_eq!(
             batches,
             [MicroBatch {
@@ -315,11 +286,11 @@ mod tests {
     #[test]
     fn without_sharing_each_completion_has_its_own_prompt() {
         let groups = [group(&[7, 8], &[&[1, 2, 3], &[4]])];
-        let batches = pack(&groups, 100, SharedPrefix::Off).expect("fits");
+        let batches = pack(&groups, 100, false).expect("fits");
         let alone = |len| PackedGroup { prompt_len: 2, completion_lens: vec![len] };
         assert_eq!(batches[0].groups, [alone(2), alone(0)]);
         assert_eq!(batches[0].token_ids, [7, 8, 1, 2, 7, 8]);
-        assert_eq!(batches[0].origins, pack(&groups, 100, SharedPrefix::On).expect("fits")[0].origins);
+        assert_eq!(batches[0].origins, pack(&groups, 100, true).expect("fits")[0].origins);
     }
 
     #[test]
@@ -332,7 +303,7 @@ mod tests {
             GroupTokens { prompt_ids: &[9], completions: vec![nothing, completion] },
             GroupTokens { prompt_ids: &[9], completions: vec![nothing] },
         ];
-        let batches = pack(&groups, 8, SharedPrefix::On).expect("fits");
+        let batches = pack(&groups, 8, true).expect("fits");
         assert_eq!(batches.len(), 1);
         assert_eq!(batches[0].groups, [PackedGroup { prompt_len: 1, completion_lens: vec![2] }]);
         assert_eq!(batches[0].token_ids, [9, 1, 2]);
@@ -341,16 +312,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_packed_is_named() {
-        assert_eq!(pack(&[group(&[], &[&[1]])], 9, SharedPrefix::On), Err(PackingError::EmptyPrompt { group: 0 }));
+        assert_eq!(pack(&[group(&[], &[&[1]])], 9, true), Err(PackingError::EmptyPrompt { group: 0 }));
         let too_long = PackingError::TooLong { group: 1, completion: 1, tokens: 5, max_tokens: 4 };
-        assert_eq!(
-            pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4, SharedPrefix::On),
-            Err(too_long)
-        );
+        assert_eq!(pack(&[group(&[1], &[&[1]]), group(&[1, 2], &[&[1], &[1, 2, 3, 4]])], 4, true), Err(too_long));
         let short_mask = CompletionTokens { token_ids: &[1, 2], loss_mask: Some(&[true]) };
         let groups = [GroupTokens { prompt_ids: &[1], completions: vec![short_mask] }];
         assert_eq!(
-            pack(&groups, 9, SharedPrefix::On),
+            pack(&groups, 9, true),
             Err(PackingError::MaskLength { group: 0, completion: 0, tokens: 2, mask: 1 })
         );
     }
@@ -369,9 +337,8 @@ mod tests {
         fn every_trained_token_is_predicted_once_within_the_budget(
             owned in groups(),
             max_tokens in 12..40usize,
-            is_shared: bool,
+            shared_prefix: bool,
         ) {
-            let shared_prefix = if is_shared { SharedPrefix::On } else { SharedPrefix::Off };
             let split: Vec<IdsAndMasks> =
                 owned.iter().map(|(_, all)| all.iter().map(|pairs| pairs.iter().copied().unzip()).unzip()).collect();
             let groups: Vec<GroupTokens<'_>> = owned
