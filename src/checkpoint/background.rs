@@ -8,6 +8,9 @@ use std::thread::{self, JoinHandle};
 
 use super::CheckpointError;
 
+/// `nice`'s largest increment.
+const LOWEST_PRIORITY: i32 = 19;
+
 /// At most one save under way.
 #[derive(Debug, Default)]
 pub struct BackgroundSave {
@@ -27,7 +30,13 @@ impl BackgroundSave {
         save: impl FnOnce() -> Result<PathBuf, CheckpointError> + Send + 'static,
     ) -> Result<(), CheckpointError> {
         self.finish()?;
-        self.thread = Some(thread::spawn(save));
+        self.thread = Some(thread::spawn(move || {
+            // It gives way to generation; whoever waits in `finish` leaves it the processor.
+            if let Err(error) = rustix::process::nice(LOWEST_PRIORITY) {
+                tracing::debug!("a save runs at normal priority: {error}");
+            }
+            save()
+        }));
         Ok(())
     }
 

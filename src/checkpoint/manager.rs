@@ -94,7 +94,9 @@ impl CheckpointManager {
         }
         // `latest` still says how far the run had come; the next checkpoint moves it.
         for link in entries(run_dir)?.iter().filter(|path| file_name(path) != LATEST && !path.exists()) {
-            if let Some(step) = fs::read_link(link).ok().and_then(|target| step_of(&target)) {
+            // A link to elsewhere is the user's own.
+            let target = fs::read_link(link).ok().filter(|target| target.parent() == Some(Path::new("")));
+            if let Some(step) = target.and_then(|target| step_of(&target)) {
                 tracing::warn!("{} named step {step}, which is not there: the name is removed", link.display());
                 remove(link)?;
             }

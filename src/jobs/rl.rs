@@ -60,20 +60,35 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
     let total = config.steps as u64;
     let mut progress = Progress::new("rl", total, state.stage_step);
     let mut watch = Watch::default();
-    if config.eval_every > 0 && state.best_score.is_none() {
-        validate(session, state, &trainer)?;
-    }
 
-    while state.stage_step < total {
+    loop {
+        if evaluation_is_due(state, &config) {
+            if !validate(session, state, &trainer)? {
+                session.save(state, &trainer)?;
+                return Ok(StageEnd::Interrupted);
+            }
+            if config.patience > 0 && state.evaluations_since_best >= config.patience {
+                tracing::info!("no better held-out score in {} evaluations: the stage ends here", config.patience);
+                break;
+            }
+        }
+        if state.stage_step >= total {
+            break;
+        }
         let started = Instant::now();
         let before = state.clone();
         let batch = match collect_batch(session, state, &config, &mut engine, &mut prompts) {
             Ok(Some(batch)) => batch,
             // The step has not begun: its draws are made again when the run goes on.
-            outcome => {
-                *state = before;
-                session.save(state, &trainer)?;
-                return outcome.map(|_| StageEnd::Interrupted);
+            Ok(None) => {
+                session.save(&before, &trainer)?;
+                return Ok(StageEnd::Interrupted);
+            }
+            Err(error) => {
+                if let Err(unsaved) = session.save(&before, &trainer) {
+                    tracing::error!("the steps before this one are not saved either: {unsaved:#}");
+                }
+                return Err(error);
             }
         };
         let mut training = training_groups(&batch.groups, &prompts.ids, &config);
@@ -112,14 +127,6 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         if session.interrupt.requested() {
             session.save(state, &trainer)?;
             return Ok(StageEnd::Interrupted);
-        }
-        let is_last = config.eval_every > 0 && state.stage_step == total;
-        if is_last || session.is_due(state.stage_step, config.eval_every) {
-            validate(session, state, &trainer)?;
-            if config.patience > 0 && state.evaluations_since_best >= config.patience {
-                tracing::info!("no better held-out score in {} evaluations: the stage ends here", config.patience);
-                break;
-            }
         }
         if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
             session.begin_save(state, &trainer)?;
@@ -216,11 +223,19 @@ fn update(
     batches.into_iter().map(|batch| Ok(trainer.policy_update(batch, &loss, lr)?)).collect()
 }
 
-/// Evaluates on held-out tasks and keeps the best checkpoint under its own name.
-fn validate(session: &mut Session, state: &mut RunState, trainer: &Trainer<'_>) -> Result<()> {
-    let Some(score) = super::eval::held_out(session, state)? else { return Ok(()) };
+/// Whether the stage is to be evaluated where it stands, and has not been: before its first step, after its last, and
+/// between them every `eval_every` steps.
+fn evaluation_is_due(state: &RunState, config: &RlConfig) -> bool {
+    let (step, every) = (state.stage_step, config.eval_every as u64);
+    every > 0 && state.evaluated_at != Some(step) && (step.is_multiple_of(every) || step == config.steps as u64)
+}
+
+/// Evaluates on held-out tasks and keeps the best checkpoint under its own name; false where the run is asked to stop
+/// meanwhile.
+fn validate(session: &mut Session, state: &mut RunState, trainer: &Trainer<'_>) -> Result<bool> {
+    let Some(score) = super::eval::held_out(session, state)? else { return Ok(false) };
     if state.note_score(score) && session.config.checkpoint.keep_best {
         session.save_best(state, trainer)?;
     }
-    Ok(())
+    Ok(true)
 }

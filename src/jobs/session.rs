@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use skein_core::config::{Config, Dtype, RlConfig, Stage};
+use skein_core::config::{Config, Dtype, RlConfig, Schedule, Stage};
 use skein_core::reward::matcher::SkillMatcher;
 use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{RewardContext, RewardRule};
@@ -62,6 +62,8 @@ pub struct Session {
     pub code_runs: Arc<CodeRuns>,
     /// Step metrics.
     pub metrics: MetricsWriter,
+    /// Before the directory, whose lock must outlive what is written into it.
+    saving: RefCell<BackgroundSave>,
     /// The run's directory.
     pub run: RunDir,
     /// Ctrl-C.
@@ -69,7 +71,6 @@ pub struct Session {
     /// The judge among the graders of `rewards`, where it is the policy; there is a template then.
     policy_judge: Option<Arc<DeferredJudge>>,
     checkpoints: CheckpointManager,
-    saving: RefCell<BackgroundSave>,
     config_json: Map<String, Value>,
     /// Where the tokenizer files are copied from.
     assets: PathBuf,
@@ -89,8 +90,8 @@ struct SavedState {
 }
 
 impl Session {
-    /// Opens the run directory, loads or resumes the model and everything around it; none, and nothing is touched, where
-    /// the run has nothing left to do.
+    /// Opens the run directory, loads or resumes the model and everything around it; none where the run has nothing left to
+    /// do.
     ///
     /// # Errors
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
@@ -443,6 +444,12 @@ fn take_up(config: &Config, run: &RunState, ended: Option<RunState>) -> Result<R
              it can't be made longer. Use another --out for a longer run"
         )));
     };
+    if config.rl.schedule != Schedule::Constant {
+        return Err(UsageError(format!(
+            "rl.steps is {steps}, but the rl stage has ended after {asked} and its learning rate followed that length: it \
+             can't be made longer. Use another --out for a longer run"
+        )));
+    }
     tracing::info!("the rl stage goes on from its step {} to step {steps}", ended.stage_step);
     Ok(ended)
 }

@@ -15,7 +15,7 @@ use super::data::load_numbered_tasks;
 use super::session::{entropy_table, skill_bank};
 use crate::cli::UsageError;
 
-/// The tasks of every stage that the config lists.
+/// The tasks of every stage that the config runs, evaluation within RL included.
 ///
 /// # Errors
 /// When a file, the table or the bank can't be read.
@@ -24,7 +24,7 @@ pub(super) fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillT
     let sources = [(Stage::Sft, &config.sft.tasks), (Stage::Rl, &config.rl.tasks), (Stage::Eval, &config.eval.tasks)];
     let mut stages = Vec::new();
     let mut files: Vec<&Path> = Vec::new();
-    for (stage, source) in sources.into_iter().filter(|(stage, _)| config.stages.contains(stage)) {
+    for (stage, source) in sources.into_iter().filter(|(stage, _)| config.uses_tasks(*stage)) {
         let Some(source) = source else { continue };
         let numbered = load_numbered_tasks(source)?;
         if let TaskSource::File(path) = source

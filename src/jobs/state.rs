@@ -33,6 +33,9 @@ pub struct RunState {
     /// The best held-out score of the RL stage so far.
     #[serde(default)]
     pub best_score: Option<f64>,
+    /// Steps of the RL stage at its last evaluation.
+    #[serde(default)]
+    pub evaluated_at: Option<u64>,
     /// Evaluations since that score.
     #[serde(default)]
     pub evaluations_since_best: usize,
@@ -67,6 +70,7 @@ impl RunState {
         self.prompts = 0;
         self.ledger = PromptLedger::default();
         self.best_score = None;
+        self.evaluated_at = None;
         self.evaluations_since_best = 0;
         self.skipped_in_a_row = 0;
     }
@@ -78,6 +82,7 @@ impl RunState {
 
     /// Notes a held-out score; whether it is the best of the stage.
     pub fn note_score(&mut self, score: f64) -> bool {
+        self.evaluated_at = Some(self.stage_step);
         let is_best = self.best_score.is_none_or(|best| score > best);
         if is_best {
             self.best_score = Some(score);

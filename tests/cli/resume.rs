@@ -92,8 +92,13 @@ fn a_run_resumed_at_any_step_of_a_stage_that_learns_repeats_it() {
     for from in SFT_STEPS..end {
         let out = bench.out(&format!("from-{from}"));
         copy(&straight, &out);
-        // An evaluation that is there would be read instead of made.
+        // What comes after must come again; an evaluation that is there would be read instead of made.
         fs::remove_dir_all(out.join("eval")).unwrap();
+        for step in from + 1..=end {
+            fs::remove_dir_all(out.join(format!("step_{step:06}"))).unwrap();
+            fs::remove_file(out.join(format!("rollouts/step_{step:06}.jsonl"))).unwrap();
+        }
+        fs::remove_file(out.join("rl")).unwrap();
         fs::remove_file(out.join("latest")).unwrap();
         symlink(format!("step_{from:06}"), out.join("latest")).unwrap();
         bench.train(&out, &[&learning(&[])[..], &["--resume", "auto"]].concat());

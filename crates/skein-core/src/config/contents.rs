@@ -23,8 +23,8 @@ pub(super) fn findings(config: &Config) -> Contents {
         (Stage::Rl, "rl", &config.rl.tasks),
         (Stage::Eval, "eval", &config.eval.tasks),
     ] {
-        let Some(TaskSource::File(path)) = tasks else { continue };
-        let is_rewarded = stage != Stage::Sft && config.stages.contains(&stage);
+        let Some(TaskSource::File(path)) = tasks.as_ref().filter(|_| config.uses_tasks(stage)) else { continue };
+        let is_rewarded = stage != Stage::Sft;
         contents.tasks(&format!("{section}.tasks.file"), path, &bank, measured.as_ref().filter(|_| is_rewarded));
     }
     for (domain, scorer) in &config.reward.scorers {

@@ -124,6 +124,12 @@ impl Config {
         load::check(path, overrides)
     }
 
+    /// Whether a run reads the tasks of `stage`'s section: the stage is listed, or RL evaluates on the way.
+    pub fn uses_tasks(&self, stage: Stage) -> bool {
+        let evaluates_in_rl = stage == Stage::Eval && self.stages.contains(&Stage::Rl) && self.rl.eval_every > 0;
+        self.stages.contains(&stage) || evaluates_in_rl
+    }
+
     /// The whole config as TOML, defaults included; [`Config::load`] reads it back to the same value.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every section is a TOML table of plain values")

@@ -337,11 +337,10 @@ impl Check {
     /// Tasks: there for every stage that needs them, and sensible wherever given.
     fn stages(&mut self, config: &Config) {
         let listed = |stage: Stage| config.stages.contains(&stage);
-        let evaluates_inside = listed(Stage::Rl) && config.rl.eval_every > 0;
         for (section, tasks, needed) in [
             ("sft", &config.sft.tasks, listed(Stage::Sft)),
             ("rl", &config.rl.tasks, listed(Stage::Rl)),
-            ("eval", &config.eval.tasks, listed(Stage::Eval) || evaluates_inside),
+            ("eval", &config.eval.tasks, config.uses_tasks(Stage::Eval)),
         ] {
             let key = format!("{section}.tasks");
             match tasks {
