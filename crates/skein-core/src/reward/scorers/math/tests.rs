@@ -442,3 +442,11 @@ fn formulas_end_where_they_should() {
         &[("\\boxed{4} or rather \\boxed{6}", "4")],
     );
 }
+
+#[test]
+fn numbers_are_equal_in_both_directions() {
+    for (a, b) in [("12", "12-0.000000000000000000007028728638074623"), ("(1^2)", "(1^2)-1.7664618947718362e-240")] {
+        let [a, b] = [a, b].map(|text| Number::read(text).unwrap());
+        assert_eq!(a == b, b == a);
+    }
+}
