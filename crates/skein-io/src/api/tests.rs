@@ -144,6 +144,8 @@ fn perform(mut stream: TcpStream, act: Act, log: &Mutex<Seen>) {
         }
         act => act,
     };
+    // Before the reply: whoever has read it may ask again before this thread runs on.
+    log.lock().unwrap().under_way -= 1;
     match act {
         Act::Echo(_) => unreachable!("it was replaced"),
         Act::Sleep(time) => std::thread::sleep(time),
@@ -156,7 +158,6 @@ fn perform(mut stream: TcpStream, act: Act, log: &Mutex<Seen>) {
             }
         }
     }
-    log.lock().unwrap().under_way -= 1;
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let _ = reader.read_to_end(&mut Vec::new());
 }
