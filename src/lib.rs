@@ -3,6 +3,15 @@
 //! Imports point down only: `cli` → `jobs` → {`trainer`, `engine`} → {`models`, `optim`} → `nn` → `kernels`.
 //! `engine` and `trainer` never import each other; both run the model code of [`models`] on the same weights.
 
+/// Says a line to the person who started the program. Where nobody can hear it any more (a closed pipe, a full disk) the work
+/// goes on.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _nobody_hears = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 pub mod checkpoint;
 pub mod cli;
 pub mod engine;

@@ -87,7 +87,8 @@ fn estimate(args: EstimateArgs) -> Result<()> {
         }
     }
     let loaded = LoadedModel::load(&args.model)?;
-    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let reference = Reference { model: args.model.clone(), command: format!("skein {}", command.join(" ")) };
     let mut table = match args.out.exists() {
         false => EntropyTable::new(reference),

@@ -91,11 +91,11 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Fault>() => ExitCode::FAILURE,
         Err(error) if error.is::<Interrupted>() => {
-            eprintln!("{error}");
+            say!("{error}");
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(error) => {
-            eprintln!("error: {}", describe(&error));
+            say!("error: {}", describe(&error));
             ExitCode::from(if error.chain().any(|cause| cause.is::<UsageError>()) { 2 } else { 1 })
         }
     }
@@ -112,9 +112,9 @@ fn report_fault(panic: &PanicHookInfo<'_>) {
     // libtorch appends its own call stack to what went wrong.
     let first = message.lines().next().unwrap_or_default();
     let place = panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
-    eprintln!("error: a fault in skein itself ({place}): {first}\nPlease report it with the command and the config.");
+    say!("error: a fault in skein itself ({place}): {first}\nPlease report it with the command and the config.");
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
-        eprintln!("{}", std::backtrace::Backtrace::force_capture());
+        say!("{}", std::backtrace::Backtrace::force_capture());
     }
 }
 
@@ -131,6 +131,7 @@ fn describe(error: &anyhow::Error) -> String {
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_env("SKEIN_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
+        .log_internal_errors(false)
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())

@@ -125,7 +125,7 @@ fn match_labels(args: &MatchArgs) -> Result<()> {
         }
     }
     if has_missed && args.embedder.is_none() {
-        eprintln!(
+        say!(
             "Only exact names were looked up. To see the nearest skills, fetch a sentence embedder and name it: \
              scripts/get-model minilm, then --embedder models/all-MiniLM-L6-v2"
         );

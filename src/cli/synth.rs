@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<()> {
         tasks.iter_mut().for_each(|task| task.trace = None);
     }
     write_jsonl(&args.out, &tasks)?;
-    eprintln!("wrote {} tasks to {}", tasks.len(), args.out.display());
+    say!("wrote {} tasks to {}", tasks.len(), args.out.display());
     eprint!("{}", summary(&tasks));
     Ok(())
 }

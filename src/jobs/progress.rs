@@ -41,7 +41,7 @@ impl Progress {
         let due = self.last_line.is_none_or(|at| at.elapsed() >= PLAIN_LINE_EVERY);
         if due || done == self.total {
             self.last_line = Some(Instant::now());
-            eprintln!("{} {done}/{} eta {} {message}", self.label, self.total, clock(self.remaining(done)));
+            say!("{} {done}/{} eta {} {message}", self.label, self.total, clock(self.remaining(done)));
         }
     }
 

@@ -154,7 +154,7 @@ impl RunDir {
             "skein": env!("CARGO_PKG_VERSION"),
             "git_revision": env!("SKEIN_GIT_REVISION"),
             "libtorch": env!("SKEIN_LIBTORCH_VERSION"),
-            "command": std::env::args().collect::<Vec<_>>(),
+            "command": std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>(),
             "host": fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim(),
             "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
             "threads": tch::get_num_threads(),

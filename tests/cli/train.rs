@@ -167,6 +167,19 @@ fn a_killed_run_goes_on_to_the_same_weights() {
 }
 
 #[test]
+fn a_run_that_nobody_hears_goes_on() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_skein"))
+        .args(bench.args(&out, &[]))
+        .stderr(fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+        .spawn()
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000010"));
+}
+
+#[test]
 fn ctrl_c_saves_and_the_run_goes_on() {
     let bench = Bench::new();
     let out = bench.out("run");
