@@ -257,25 +257,6 @@ impl Kernel for TileKernel<'_> {
     }
 }
 
-/// Calls `$function::<S, ROWS, COLUMNS>` for the counts at hand; both are at most [`Simd::TILE`].
-macro_rules! for_tile {
-    ($rows:expr, $columns:expr, $function:ident, $arguments:tt) => {
-        for_tile!(@ $rows, $columns, $function, $arguments, 1 2 3 4 5 6)
-    };
-    (@ $rows:expr, $columns:expr, $function:ident, $arguments:tt, $($r:literal)*) => {
-        match ($rows, $columns) {
-            $(($r, 1) => for_tile!(! $function, $r, 1, $arguments),
-            ($r, 2) => for_tile!(! $function, $r, 2, $arguments),
-            ($r, 3) => for_tile!(! $function, $r, 3, $arguments),
-            ($r, 4) => for_tile!(! $function, $r, 4, $arguments),)*
-            _ => unreachable!("no instruction set has larger tiles"),
-        }
-    };
-    (! $function:ident, $r:literal, $c:literal, ($($argument:expr),*)) => {
-        $function::<S, $r, $c>($($argument),*)
-    };
-}
-
 /// `scores[row][token] = q[row] · k[token]` for one chunk.
 #[inline(always)]
 unsafe fn scores<S: Simd>(

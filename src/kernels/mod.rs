@@ -1,4 +1,4 @@
-//! The hot loops on CPU in f32: attention over the cache, the sampler, the loss at the head, fused elementwise steps.
+//! The hot loops on CPU in f32: attention over the cache and over packed groups, the sampler, the loss at the head, fused elementwise steps.
 //!
 //! Each works on slices and is tested against a plain reference, beside it or where `nn` records it; each row is computed by the same
 //! arithmetic whatever rows surround it, so a sequence's numbers do not depend on its batch. Nothing here records
@@ -8,11 +8,32 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Calls `$function::<S, ROWS, COLUMNS>` for the counts at hand; both are at most [`Simd::TILE`].
+macro_rules! for_tile {
+    ($rows:expr, $columns:expr, $function:ident, $arguments:tt) => {
+        for_tile!(@ $rows, $columns, $function, $arguments, 1 2 3 4 5 6)
+    };
+    (@ $rows:expr, $columns:expr, $function:ident, $arguments:tt, $($r:literal)*) => {
+        match ($rows, $columns) {
+            $(($r, 1) => for_tile!(! $function, $r, 1, $arguments),
+            ($r, 2) => for_tile!(! $function, $r, 2, $arguments),
+            ($r, 3) => for_tile!(! $function, $r, 3, $arguments),
+            ($r, 4) => for_tile!(! $function, $r, 4, $arguments),)*
+            _ => unreachable!("no instruction set has larger tiles"),
+        }
+    };
+    (! $function:ident, $r:literal, $c:literal, ($($argument:expr),*)) => {
+        $function::<S, $r, $c>($($argument),*)
+    };
+}
+
 pub mod attention;
 pub mod cache;
 pub mod elementwise;
+pub mod packed_attention;
 pub mod sampler;
 mod simd;
+mod small_product;
 pub mod tensors;
 pub mod token_loss;
 

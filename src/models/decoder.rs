@@ -6,7 +6,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::weights::WeightsBuilder;
 use super::{Attend, AttentionSpec, CausalLm, ModelConfig, Rotary, Weights};
-use crate::nn::{Linear, RmsNorm, Rope, silu_and_mul};
+use crate::nn::{Linear, Recomputed, RmsNorm, Rope};
 
 /// One layer of an architecture.
 pub(super) trait DecoderLayer {
@@ -123,11 +123,11 @@ impl SelfAttention {
     }
 
     /// `[N, D]` to `[N, D]`.
-    pub(super) fn forward(&self, x: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
+    pub(super) fn forward(&self, x: Recomputed, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
         let rotary = &rotary[self.rope];
         let (num_heads, num_kv_heads) = (self.num_heads, self.num_kv_heads);
         let heads = |x: &Tensor| x.unflatten(-1, [-1, self.head_dim]);
-        let qkv = self.qkv_proj.forward(x); // [N, (H + 2K) E]
+        let qkv = self.qkv_proj.forward_of(x); // [N, (H + 2K) E]
         let (q, k, v) = match &self.qk_norms {
             None => {
                 let [q, k, v] = rotary.split_qkv(&qkv, num_heads, num_kv_heads);
@@ -166,8 +166,8 @@ impl Mlp {
     }
 
     /// `[N, D]` to `[N, D]`.
-    pub(super) fn forward(&self, x: &Tensor) -> Tensor {
-        self.down_proj.forward(&silu_and_mul(&self.gate_up_proj.forward(x)))
+    pub(super) fn forward(&self, x: Recomputed) -> Tensor {
+        self.down_proj.forward_of(Recomputed::gated(&self.gate_up_proj.forward_of(x)))
     }
 }
 

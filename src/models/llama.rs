@@ -5,7 +5,7 @@ use tch::Tensor;
 use super::decoder::{DecoderLayer, Mlp, SelfAttention};
 use super::weights::WeightsBuilder;
 use super::{Attend, ModelConfig, Rotary};
-use crate::nn::RmsNorm;
+use crate::nn::{Recomputed, RmsNorm};
 
 #[derive(Debug)]
 pub(super) struct LlamaLayer {
@@ -41,8 +41,8 @@ impl DecoderLayer for LlamaLayer {
     }
 
     fn forward(&self, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
-        let hidden = hidden + self.self_attn.forward(&self.input_layernorm.forward(hidden), rotary, attend);
-        let mlp = self.mlp.forward(&self.post_attention_layernorm.forward(&hidden));
+        let hidden = hidden + self.self_attn.forward(Recomputed::normed(&self.input_layernorm, hidden), rotary, attend);
+        let mlp = self.mlp.forward(Recomputed::normed(&self.post_attention_layernorm, &hidden));
         hidden + mlp
     }
 }

@@ -7,7 +7,7 @@ use tch::Tensor;
 use super::decoder::{DecoderLayer, Mlp, SelfAttention};
 use super::weights::WeightsBuilder;
 use super::{Attend, ModelConfig, Rotary};
-use crate::nn::RmsNorm;
+use crate::nn::{Recomputed, RmsNorm};
 
 #[derive(Debug)]
 pub(super) struct Olmo3Layer {
@@ -32,9 +32,9 @@ impl DecoderLayer for Olmo3Layer {
     }
 
     fn forward(&self, hidden: &Tensor, rotary: &[Rotary], attend: &mut dyn Attend) -> Tensor {
-        let attended = self.self_attn.forward(hidden, rotary, attend);
+        let attended = self.self_attn.forward(Recomputed::kept(hidden), rotary, attend);
         let hidden = hidden + self.post_attention_layernorm.forward(&attended);
-        let mlp = self.mlp.forward(&hidden);
+        let mlp = self.mlp.forward(Recomputed::kept(&hidden));
         hidden + self.post_feedforward_layernorm.forward(&mlp)
     }
 }

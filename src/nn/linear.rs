@@ -2,6 +2,8 @@
 
 use tch::Tensor;
 
+use super::recorded::{Recomputed, record};
+
 /// `y = x Wᵀ`.
 #[derive(Debug)]
 pub struct Linear {
@@ -14,13 +16,52 @@ impl Linear {
         Self { weight }
     }
 
-    /// `[.., in]` to `[.., out]`.
+    /// `[N, in]` to `[N, out]`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.linear(&self.weight, None::<Tensor>)
+    }
+
+    /// [`Linear::forward`] of a value that the backward pass computes again instead of keeping it until then.
+    pub fn forward_of(&self, x: Recomputed) -> Tensor {
+        let Recomputed { value, again } = x;
+        let y = tch::no_grad(|| self.forward(&value));
+        record([&y], [&value, &self.weight], |[_, weight]| {
+            move |gradients| {
+                let d_y = &gradients[0];
+                [d_y.mm(&weight), d_y.tr().mm(&again())]
+            }
+        });
+        y
     }
 
     /// The weight, `[out, in]`.
     pub fn weight(&self) -> &Tensor {
         &self.weight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recorded::tests::compare;
+    use super::super::{RmsNorm, silu_and_mul};
+    use super::*;
+
+    #[test]
+    fn a_value_computed_again_gives_the_same_gradients() {
+        let [gate_up, norm, weight] = [&[20, 14][..], &[7], &[5, 7]];
+        let linear = |weight: &Tensor| Linear::new(weight.shallow_clone());
+        let kept = |inputs: &[Tensor]| linear(&inputs[1]).forward(&silu_and_mul(&inputs[0]));
+        let again = |inputs: &[Tensor]| linear(&inputs[1]).forward_of(Recomputed::gated(&inputs[0]));
+        compare(&[gate_up, weight], &kept, &again);
+        let normed = |inputs: &[Tensor]| (inputs[0].narrow(1, 0, 7), RmsNorm::new(inputs[1].shallow_clone(), 1e-5));
+        let kept = |inputs: &[Tensor]| {
+            let (x, norm) = normed(inputs);
+            linear(&inputs[2]).forward(&norm.forward(&x))
+        };
+        let again = |inputs: &[Tensor]| {
+            let (x, norm) = normed(inputs);
+            linear(&inputs[2]).forward_of(Recomputed::normed(&norm, &x))
+        };
+        compare(&[gate_up, norm, weight], &kept, &again);
     }
 }

@@ -7,6 +7,7 @@ pub mod attention;
 mod gate;
 pub mod linear;
 pub mod norm;
+mod packed_attention;
 mod recorded;
 pub mod rope;
 
@@ -14,4 +15,6 @@ pub use attention::{Attend, AttentionSpec, DenseAttention};
 pub use gate::silu_and_mul;
 pub use linear::Linear;
 pub use norm::RmsNorm;
+pub use packed_attention::{Run, packed_attention};
+pub use recorded::Recomputed;
 pub use rope::{Rope, RopeConfig, RopeScaling, Rotary};

@@ -19,6 +19,11 @@ impl RmsNorm {
         Self { weight, eps }
     }
 
+    /// The same norm over the same weight.
+    pub fn shallow_clone(&self) -> Self {
+        Self { weight: self.weight.shallow_clone(), eps: self.eps }
+    }
+
     /// `D`.
     pub fn width(&self) -> i64 {
         self.weight.size()[0]
