@@ -1,6 +1,15 @@
 //! `skein skills`.
 
-use super::skein;
+use super::{assert_refused, skein};
+
+#[test]
+fn a_bank_without_skills_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bank.toml");
+    std::fs::write(&path, "").unwrap();
+    let args = ["skills", "match", "--bank", path.to_str().unwrap(), "Sums"];
+    assert_refused(&args, 2, "bank.toml: not a skill bank: it lists no skill");
+}
 
 #[test]
 fn a_label_that_no_name_matches_comes_with_what_to_do() {

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
+use crate::excerpt::{MESSAGE_CHARS, excerpt};
+use crate::named_fields::NamedFields;
+
 /// Why a JSONL file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonlError {
@@ -77,7 +80,7 @@ fn parse_line<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Resu
         message: describe(error),
     };
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let record = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let record = serde_path_to_error::deserialize(NamedFields(&mut deserializer)).map_err(|error| {
         let field = error.path().to_string();
         let names_a_field = error.inner().is_data() && field != ".";
         bad(if names_a_field { field } else { String::new() }, error.inner())
@@ -90,7 +93,13 @@ fn parse_line<T: DeserializeOwned>(path: &Path, line: usize, text: &str) -> Resu
 fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.split(" at line ").next().unwrap_or(&text);
-    if error.is_data() { message.to_owned() } else { format!("not valid JSON: {message} at column {}", error.column()) }
+    if !error.is_data() {
+        return format!("not valid JSON: {message} at column {}", error.column());
+    }
+    match message.rsplit_once(", expected struct ") {
+        Some((found, _)) => format!("{}, expected an object", excerpt(found, MESSAGE_CHARS)),
+        None => excerpt(message, MESSAGE_CHARS).into_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +143,11 @@ mod tests {
                 "/tasks.jsonl:2: field `steps[0].answer`: invalid type: integer `3`, expected a string",
             ),
             ("{\"id\":\"b\"}", "/tasks.jsonl:2: missing field `steps`"),
+            ("[\"b\",[]]", "/tasks.jsonl:2: invalid type: sequence, expected an object"),
+            (
+                "{\"id\":\"b\",\"steps\":[[\"1\"]]}",
+                "/tasks.jsonl:2: field `steps[0]`: invalid type: sequence, expected an object",
+            ),
             ("{\"id\":\"b\",", "/tasks.jsonl:2: not valid JSON: EOF while parsing a value at column 10"),
             ("{\"id\":\"b\",\"steps\":[]} x", "/tasks.jsonl:2: not valid JSON: trailing characters at column 23"),
         ] {
@@ -143,6 +157,15 @@ mod tests {
             read(b"{\"id\":\"a\",\"steps\":[]}\n\xff\n").unwrap_err(),
             "/tasks.jsonl:2: the line is not valid UTF-8"
         );
+    }
+
+    #[test]
+    fn a_message_stays_short_however_long_the_line_is() {
+        let long = "x".repeat(1 << 20);
+        for line in [format!("{{\"id\":\"a\",\"steps\":\"{long}\"}}"), format!("\"{long}\"")] {
+            let message = read(line.as_bytes()).unwrap_err();
+            assert!(message.len() < 400 && message.contains("xxx…"), "{message}");
+        }
     }
 
     #[test]

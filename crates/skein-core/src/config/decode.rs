@@ -8,6 +8,8 @@ use toml::{Table, Value};
 
 use super::load::{Layers, is_within};
 use super::{Config, Problem};
+use crate::excerpt::{QUOTED_CHARS, excerpt};
+use crate::named_fields::NamedFields;
 
 /// Similarity (Jaro-Winkler, 0 to 1) above which a known name is offered for an unknown one.
 const SUGGESTION_SIMILARITY: f64 = 0.7;
@@ -18,7 +20,7 @@ pub(super) fn decode(layers: &Layers) -> (Config, Vec<Problem>, Vec<String>) {
     let mut problems = Vec::new();
     let mut broken: Vec<String> = Vec::new();
     loop {
-        let error = match serde_path_to_error::deserialize::<_, Config>(Value::Table(table.clone())) {
+        let error = match serde_path_to_error::deserialize::<_, Config>(NamedFields(Value::Table(table.clone()))) {
             Ok(config) => return (config, problems, broken),
             Err(error) => error,
         };
@@ -78,7 +80,7 @@ fn explain(message: &str, key: &str) -> String {
         let (found, known) = names(rest);
         let choices = known.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         let hint = nearest(&found, &known).map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
-        return format!("\"{found}\" is not one of {choices}{hint}");
+        return format!("\"{}\" is not one of {choices}{hint}", excerpt(&found, QUOTED_CHARS));
     }
     let Some((found, expected)) = message
         .strip_prefix("invalid type: ")
@@ -97,6 +99,11 @@ fn explain(message: &str, key: &str) -> String {
         "a map" => "a table",
         other if other.starts_with("struct ") => "a table",
         other => other,
+    };
+    let found = match found {
+        "sequence" => "an array",
+        "map" => "a table",
+        other => &excerpt(other, QUOTED_CHARS),
     };
     let example = example(key).map(|example| format!(", such as {example}")).unwrap_or_default();
     format!("expected {expected}{example}, found {found}")

@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::validate::Finding;
 use super::{Checked, Config, ConfigError, Problem, contents, decode, validate};
+use crate::excerpt::{QUOTED_CHARS, excerpt, excerpt_around};
 
 /// Keys of which a later layer's choice replaces an earlier layer's.
 fn alternatives(table_key: &str) -> &'static [&'static str] {
@@ -93,7 +94,8 @@ impl Layers {
         let name = path.display().to_string();
         let whole_file = |message: String| Problem { location: name.clone(), key: String::new(), message };
         let text = std::fs::read_to_string(path).map_err(|e| whole_file(format!("cannot read the config: {e}")))?;
-        open.push(path.canonicalize().map_err(|e| whole_file(format!("cannot resolve the path: {e}")))?);
+        // A pipe has a path that resolves to nothing.
+        open.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let (mut table, origins) = parse(&name, &text)?;
         if let Some(include) = table.remove("include") {
             let location = origins.get("include").cloned().unwrap_or_else(|| name.clone());
@@ -118,7 +120,7 @@ impl Layers {
     fn add_overrides(&mut self, overrides: &[String]) -> Result<(), ConfigError> {
         let mut problems = Vec::new();
         for text in overrides {
-            let location = format!("--set {text}");
+            let location = format!("--set {}", excerpt(text, QUOTED_CHARS));
             match parse_override(text) {
                 Ok((keys, value)) => {
                     let mut table = Table::new();
@@ -181,8 +183,10 @@ fn syntax_problem(file: &str, text: &str, error: &toml::de::Error) -> Problem {
         return Problem { location: file.to_owned(), key: String::new(), message: error.message().to_owned() };
     };
     let line = line_of(text, span.start);
-    let source = text.lines().nth(line - 1).unwrap_or("").trim();
-    let message = format!("not valid TOML: {} in `{source}`", error.message());
+    let line_start = text[..span.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let source = text[line_start..].lines().next().unwrap_or("");
+    let source = excerpt_around(source, span.start - line_start, QUOTED_CHARS);
+    let message = format!("not valid TOML: {} in `{}`", error.message(), source.trim());
     Problem { location: format!("{file}:{line}"), key: String::new(), message }
 }
 

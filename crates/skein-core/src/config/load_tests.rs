@@ -170,6 +170,68 @@ fn scorers_of_a_wrong_type_are_named_with_an_example() {
 }
 
 #[test]
+fn an_array_is_no_table_wherever_it_stands() {
+    let paths = [
+        "model",
+        "rl",
+        "rl.sampling",
+        "rl.level_weights",
+        "eval",
+        "reward",
+        "reward.sandbox",
+        "reward.judge",
+        "reward.judge.api",
+        "logging",
+    ];
+    for path in paths {
+        let found = problems(VALID, &[&format!("{path}=[]")]);
+        assert!(found.contains(&format!("--set {path}=[]: {path}: expected a table, found an array")), "{found:?}");
+    }
+    for (set, expected) in [
+        ("rl.tasks=[4]", "expected { file = \"tasks.jsonl\" } or"),
+        ("rl.tasks={procedural=[4]}", "rl.tasks.procedural: expected a table, found an array"),
+        ("model={scratch=[]}", "model.scratch: expected a table, found an array"),
+        ("reward.scorers={math=[[\"true\"]]}", "reward.scorers.math: expected a table"),
+    ] {
+        let found = problems(VALID, &[set]);
+        assert!(found.iter().any(|problem| problem.contains(expected)), "{set}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_quoted_is_cut() {
+    let long = "x".repeat(1 << 20);
+    for text in [
+        format!("name = {long}"),
+        format!("name = \"{long}"),
+        format!("{long} = 1"),
+        format!("{VALID}\nlr = \"{long}\""),
+        format!("{VALID}\nadvantage = \"{long}\""),
+        format!("stages = [\"{long}\"]"),
+        format!("[reward]\nentropy_table = \"{long}\""),
+        format!("include = \"{long}\""),
+    ] {
+        let found = load_text(&text, &[]).unwrap_err();
+        let longest = found.lines().map(str::len).max().unwrap();
+        assert!(longest < 1600 && found.contains("xxx") && found.contains('…'), "{found:.300}");
+    }
+    let found = load_text(VALID, &[&format!("rl.steps={long}")]).unwrap_err();
+    assert!(found.len() < 600, "{found:.300}");
+    let deep = format!("name = [{}oops oops, {}]", "1, ".repeat(1000), "2, ".repeat(1000));
+    let found = load_text(&deep, &[]).unwrap_err();
+    assert!(found.lines().all(|line| line.len() < 600) && found.contains("oops"), "{found:.300}");
+}
+
+#[test]
+fn what_is_no_file_is_told_by_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = problems(VALID, &[&format!("rl.tasks.file={}", dir.path().display())]);
+    assert!(found[0].ends_with("is a directory, expected a file"), "{found:?}");
+    let found = problems(VALID, &["rl.tasks.file=/dev/null"]);
+    assert!(found[0].contains("/dev/null is a pipe or a device, which gives its contents once"), "{found:?}");
+}
+
+#[test]
 fn syntax_errors_show_their_lines() {
     let found = problems("name = \"x\"\n[rl]\nlr = 1e-\nsteps = 5 5\n", &[]);
     assert!(found[0].starts_with("run.toml:3: not valid TOML: ") && found[0].ends_with("in `lr = 1e-`"), "{found:?}");

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use crate::excerpt::{QUOTED_CHARS, excerpt};
+
+/// Longest message, in characters: those that list every known key are the longest there are.
+const MAX_MESSAGE_CHARS: usize = 1200;
+
 /// One thing to fix in a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -15,10 +20,11 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = excerpt(&self.message, MAX_MESSAGE_CHARS);
         if self.key.is_empty() {
-            write!(f, "{}: {}", self.location, self.message)
+            write!(f, "{}: {message}", self.location)
         } else {
-            write!(f, "{}: {}: {}", self.location, self.key, self.message)
+            write!(f, "{}: {}: {message}", self.location, excerpt(&self.key, QUOTED_CHARS))
         }
     }
 }

@@ -83,8 +83,21 @@ impl Check {
     }
 
     fn file(&mut self, key: &str, path: &Path) {
-        if !path.is_file() {
-            self.add(&[key], format!("there is no file {}", path.display()));
+        let path_shown = path.display();
+        match path.metadata() {
+            Ok(found) if found.is_file() => {}
+            Ok(found) if found.is_dir() => self.add(&[key], format!("{path_shown} is a directory, expected a file")),
+            Ok(_) => self.add(
+                &[key],
+                format!(
+                    "{path_shown} is a pipe or a device, which gives its contents once; a run reads them more often: \
+                         put them into a file"
+                ),
+            ),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.add(&[key], format!("there is no file {path_shown}"));
+            }
+            Err(error) => self.add(&[key], format!("cannot look at {path_shown}: {error}")),
         }
     }
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Domain, SkillKey, normalize_name};
+use crate::excerpt::{MESSAGE_CHARS, excerpt};
+use crate::named_fields::NamedFields;
 
 /// Why a bank was refused.
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +57,8 @@ impl Bank {
     /// The bank in the TOML file at `path`.
     ///
     /// # Errors
-    /// When the file can't be read, has an unknown domain or field, a name that is empty or occurs twice in its domain,
-    /// or more names than the domain's `bank_size`.
+    /// When the file can't be read, has no skill, an unknown domain or field, a name that is empty or occurs twice in its
+    /// domain, or more names than the domain's `bank_size`.
     pub fn load(path: &Path) -> Result<Self, BankError> {
         let text = std::fs::read_to_string(path).map_err(|source| BankError::Io { path: path.to_owned(), source })?;
         Self::parse(&text, path)
@@ -65,8 +67,13 @@ impl Bank {
     /// The bank in `text`; `path` is what errors call it. Errors as [`Bank::load`], but for reading.
     pub fn parse(text: &str, path: &Path) -> Result<Self, BankError> {
         let fail = |problem| BankError::Invalid { path: path.to_owned(), problem };
-        let entries: BTreeMap<Domain, DomainEntry> =
-            toml::from_str(text).map_err(|error| fail(error.to_string().trim_end().to_owned()))?;
+        let entries: BTreeMap<Domain, DomainEntry> = toml::Deserializer::parse(text)
+            .and_then(|table| BTreeMap::deserialize(NamedFields(table)))
+            .map_err(|error| {
+                let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
+                let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+                fail(place + &excerpt(error.message(), MESSAGE_CHARS))
+            })?;
         let mut bank = Self { keys: Vec::new(), known: HashSet::new(), full_sizes: BTreeMap::new() };
         for (domain, DomainEntry { bank_size, skills }) in entries {
             if skills.len() > bank_size {
@@ -84,6 +91,9 @@ impl Bank {
                 }
                 bank.keys.push(key);
             }
+        }
+        if bank.keys.is_empty() {
+            return Err(fail("it lists no skill; expected tables such as [math] with bank_size and skills".to_owned()));
         }
         Ok(bank)
     }
@@ -164,6 +174,9 @@ mod tests {
             ("[math]\nbank_size = 1\nskills = [\"a\", \"b\"]", "[math] lists 2 skills but its bank_size is 1"),
             ("[math]\nbank_size = 2\nskills = [\"a b\", \"A-b\"]", "lists `A-b` twice"),
             ("[math]\nbank_size = 2\nskills = [\" \"]", "a skill without a name"),
+            ("", "it lists no skill"),
+            ("[math]\nbank_size = 2\nskills = []", "it lists no skill"),
+            ("math = [1, [\"a\"]]", "line 1: invalid type: sequence, expected struct"),
         ] {
             let message = refusal(text);
             assert!(message.contains(expected) && message.starts_with("bank.toml: "), "{message} lacks {expected}");

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Cell, Domain, SkillKey, Tally};
+use crate::excerpt::{MESSAGE_CHARS, excerpt};
+use crate::named_fields::NamedFields;
 
 /// The smoothing constant α of the paper.
 pub const DEFAULT_ALPHA: f64 = 0.1;
@@ -164,7 +166,10 @@ impl EntropyTable {
     /// The table in `text`; `path` is what errors call it. Errors as [`EntropyTable::load`], but for reading.
     pub fn parse(text: &str, path: &Path) -> Result<Self, EntropyError> {
         let fail = |problem| EntropyError::Invalid { path: path.to_owned(), problem };
-        let table: Self = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let table = Self::deserialize(NamedFields(&mut deserializer))
+            .and_then(|table| deserializer.end().map(|()| table))
+            .map_err(|error| fail(excerpt(&error.to_string(), MESSAGE_CHARS).into_owned()))?;
         if !(table.alpha > 0.0 && table.alpha.is_finite()) {
             return Err(fail(format!("`alpha` is {}, expected a positive number", table.alpha)));
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{CrossSkillTask, MAX_OPTIONS, option_letter};
+use crate::excerpt::{QUOTED_CHARS, excerpt};
 use crate::jsonl::{JsonlError, parse_jsonl};
 
 /// Why a task file was refused.
@@ -55,7 +56,8 @@ pub(super) fn parse_numbered_tasks(bytes: &[u8], path: &Path) -> Result<Vec<(usi
         let fail = |problem| ReadTasksError::Task { path: path.to_owned(), line, problem };
         check(&task).map_err(fail)?;
         if let Some(first) = first_lines.insert(task.id.clone(), line) {
-            return Err(fail(format!("`id` `{}` was already used on line {first}; ids must be unique", task.id)));
+            let id = excerpt(&task.id, QUOTED_CHARS);
+            return Err(fail(format!("`id` `{id}` was already used on line {first}; ids must be unique")));
         }
         tasks.push((line, task));
     }
@@ -81,7 +83,7 @@ fn check(task: &CrossSkillTask) -> Result<(), String> {
         }
         if options > 0 && !(0..options).any(|option| step.answer == option_letter(option).to_string()) {
             let last = option_letter(options - 1);
-            let answer = &step.answer;
+            let answer = excerpt(&step.answer, QUOTED_CHARS);
             return Err(format!(
                 "`steps[{index}].answer` is `{answer}`, expected the letter of an option, A to {last}"
             ));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::CrossSkillTask;
+use crate::excerpt::{QUOTED_CHARS, excerpt};
 use crate::skill::{Bank, SkillKey, normalize_name};
 
 /// Similarity (Jaro-Winkler of normalised names, 0 to 1) above which a bank's skill is offered for an unknown one.
@@ -25,7 +26,7 @@ pub struct UnknownSkill {
 
 impl fmt::Display for UnknownSkill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (step, domain, name) = (self.step, self.skill.domain(), self.skill.skill());
+        let (step, domain, name) = (self.step, self.skill.domain(), excerpt(self.skill.skill(), QUOTED_CHARS));
         write!(f, "`steps[{step}].skill`: `{name}` is not among the known skills of {domain}")?;
         match &self.nearest {
             Some(nearest) if nearest.domain() == domain => write!(f, " (did you mean `{}`?)", nearest.skill()),
