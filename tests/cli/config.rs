@@ -1,6 +1,8 @@
 //! `skein config`.
 
 use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use skein_core::config::Config;
 
@@ -50,7 +52,9 @@ fn checks_what_stands_in_the_files_that_a_config_names() {
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     let task = |id: &str, skills: [&str; 2], answer: &str| {
         let step = |skill: &str| format!(r#"{{"question":"q","answer":{answer},"domain":"math","skill":"{skill}"}}"#);
-        format!(r#"{{"id":"{id}","scenario":"","steps":[{}]}}"#, skills.map(step).join(",")) + "\n"
+        let trace = skills.map(|skill| format!("<skill>{skill}</skill><answer>1</answer>")).concat();
+        let steps = skills.map(step).join(",");
+        format!(r#"{{"id":"{id}","scenario":"","steps":[{steps}],"trace":"{trace}"}}"#) + "\n"
     };
     let known = ["Area Calculation", "Inequality Solving"];
     write("good.jsonl", &task("a", known, "\"1\""));
@@ -98,6 +102,83 @@ fn checks_what_stands_in_the_files_that_a_config_names() {
         2,
         "`Juggling` is not among the known skills of math; the entropy table",
     );
+}
+
+#[test]
+fn checks_that_every_stage_can_use_its_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let task = |id: &str, domain: &str, answer: &str, trace: &str| {
+        let step = format!(r#"{{"question":"q","answer":{answer},"domain":"{domain}","skill":"S"}}"#);
+        format!("{{\"id\":\"{id}\",\"scenario\":\"\"{trace},\"steps\":[{step}]}}\n")
+    };
+    let program = r#"{"inputs":["1"],"outputs":["1"],"reference":"print(1)"}"#;
+    let kept = ",\"trace\":\"<skill>S</skill><answer>1</answer>\"";
+    let tasks = [
+        task("a", "math", "\"1\"", kept),
+        task("b", "coding", program, kept),
+        task("c", "coding", "\"no tests\"", ""),
+        task("d", "creative_writing", "\"It rhymes.\"", ",\"trace\":\"<answer>\""),
+    ];
+    fs::write(place("tasks"), tasks.concat()).unwrap();
+    let tokenizer = folder.path().join("tokenizer");
+    fs::create_dir(&tokenizer).unwrap();
+    fs::write(tokenizer.join("tokenizer.json"), "{}").unwrap();
+    fs::write(tokenizer.join("tokenizer_config.json"), "{}").unwrap();
+    let (run, path) = (place("run.toml"), place("tasks"));
+    let config = format!(
+        "stages = [\"sft\", \"rl\"]\n[model.scratch]\ntokenizer = {tokenizer:?}\nmax_position_embeddings = 8192\n[sft]\n\
+         tasks = {{ file = \"{path}\" }}\n[rl]\ntasks = {{ file = \"{path}\" }}\n[reward]\nlambda_ent = 0.0\n\
+         [prompt]\nchat = false\n"
+    );
+    fs::write(&run, config).unwrap();
+    let said = |more: &[&str]| {
+        let sets = more.iter().flat_map(|set| ["--set", set]);
+        let output = skein(&["config", "check", &run].into_iter().chain(sets).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let message = said(&["prompt.chat=true"]);
+    for expected in [
+        format!(
+            "{run}:6: sft.tasks.file: {path}:3: task `c` has no trace to imitate; SFT needs one in every task; 1 more"
+        ),
+        format!("{run}:8: rl.tasks.file: {path}:3: task `c`: the gold answer of a coding step is not a JSON object"),
+        "--set prompt.chat=true: prompt.chat: is true, but ".to_owned(),
+    ] {
+        assert!(message.contains(&expected), "{message} lacks {expected}");
+    }
+    assert!(message.contains("; 1 more of its tasks can't be used either") && !message.contains("judge"), "{message}");
+
+    fs::write(place("tasks"), [&tasks[0][..], &tasks[1], &tasks[3]].concat()).unwrap();
+    let message = said(&["stages=[\"rl\"]"]);
+    assert!(message.contains("tasks:3: task `d`: the domain `creative_writing` needs a judge"), "{message}");
+    assert!(!message.contains("chat template"), "{message}");
+    let message = said(&["stages=[\"rl\"]", "reward.judge.policy=true"]);
+    let expected = "reward.judge.policy: ";
+    assert!(
+        message.contains(expected) && message.contains("has no chat template, and a judge is asked in"),
+        "{message}"
+    );
+    assert!(!message.contains("needs a judge"), "{message}");
+    let scorers = "reward.scorers={creative_writing={command=[\"sh\"]}}";
+    for judge in [scorers, "reward.judge={model=\"owner/name\"}"] {
+        let output = skein(&["config", "check", &run, "--set", "stages=[\"rl\"]", "--set", judge]);
+        assert!(output.status.success(), "{judge}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_config_is_read_from_a_pipe() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_skein"))
+        .args(["config", "show", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(VALID.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("[rl]"));
 }
 
 #[test]

@@ -111,8 +111,8 @@ fn what_cannot_be_scored_is_said_and_not_zero() {
     let (line, scored) = (&lines[0], &lines[1]);
     assert_eq!((lines.len(), scored["score"].as_f64()), (4, Some(1.0)), "what has a score is printed");
     let said = String::from_utf8_lossy(&output.stderr);
-    let expected = "error: 3 of 4 responses have no score: the domain `creative_writing` needs a judge, and none is set up; \
-                    the gold answer of a coding step";
+    let expected = "error: 3 of 4 responses have no score: the domain `creative_writing` needs a judge, and none is set up \
+                    (reward.judge of a config); the gold answer of a coding step";
     assert!(said.contains(expected), "{said}");
     assert_eq!(output.status.code(), Some(1));
     assert!(line["score"].is_null() && line["error"].as_str().unwrap().contains("the gold answer of a coding step"));

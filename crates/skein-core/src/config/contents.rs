@@ -5,12 +5,17 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::validate::Finding;
 use super::{Config, RewardConfig, Stage, TaskSource};
+use crate::excerpt::{QUOTED_CHARS, excerpt};
+use crate::reward::format::trace_problem;
+use crate::reward::scorers::judge::JudgeRules;
+use crate::reward::scorers::{DeferredJudge, Graders, Judge, ScoreError, is_judged};
 use crate::reward::{RewardContext, RewardRule};
 use crate::skill::{Bank, EntropyTable, SkillKey};
-use crate::task::{CrossSkillTask, read_numbered_tasks, unknown_skills};
+use crate::task::{CrossSkillTask, Step, read_numbered_tasks, unknown_skills};
 
 /// What is wrong with the files that `config` names, and what may be.
 pub(super) fn findings(config: &Config) -> Contents {
@@ -18,15 +23,34 @@ pub(super) fn findings(config: &Config) -> Contents {
     let table = contents.table(&config.reward);
     let bank = contents.bank(&config.reward, table.as_ref());
     let measured = table.filter(|_| config.reward.lambda_ent > 0.0).map(|table| Bank::of(table.skills()));
+    let judge = config.reward.judge.as_ref();
+    let judges_itself = judge.is_some_and(|judge| judge.policy);
+    let mut is_policy_asked = false;
+    // Never asked: that there will be a judge is all that a task needs to know.
+    let judge = judge.map(|_| Arc::new(DeferredJudge::new(JudgeRules::default())) as Arc<dyn Judge>);
+    let rewards =
+        RewardContext::answer_only(config.reward.step_count).with_graders(Graders { judge, ..Graders::default() });
     for (stage, section, tasks) in [
         (Stage::Sft, "sft", &config.sft.tasks),
         (Stage::Rl, "rl", &config.rl.tasks),
         (Stage::Eval, "eval", &config.eval.tasks),
     ] {
         let Some(TaskSource::File(path)) = tasks.as_ref().filter(|_| config.uses_tasks(stage)) else { continue };
+        let key = format!("{section}.tasks.file");
+        let Some(tasks) = contents.tasks(&key, path) else { continue };
         let is_rewarded = stage != Stage::Sft;
-        contents.tasks(&format!("{section}.tasks.file"), path, &bank, measured.as_ref().filter(|_| is_rewarded));
+        contents.skills(&key, path, &tasks, &bank, measured.as_ref().filter(|_| is_rewarded));
+        let unusable: Vec<(usize, String)> = if is_rewarded {
+            is_policy_asked |=
+                judges_itself && tasks.iter().any(|(_, task)| own_steps(task, &config.reward).any(is_judged));
+            let problem = |task| unscorable(task, &config.reward, &rewards);
+            tasks.iter().filter_map(|(line, task)| Some((*line, problem(task)?))).collect()
+        } else {
+            tasks.iter().filter_map(|(line, task)| Some((*line, trace_problem(task)?))).collect()
+        };
+        contents.unusable(&key, path, &unusable);
     }
+    contents.chat_template(config, is_policy_asked);
     for (domain, scorer) in &config.reward.scorers {
         if let Some(program) = scorer.command.first().filter(|program| !program.is_empty() && !can_be_started(program))
         {
@@ -77,15 +101,52 @@ impl Contents {
         known_skills(&bank, table)
     }
 
-    /// A task file; `measured` holds the skills that a reward with entropy can tell the switches of.
-    fn tasks(&mut self, key: &str, path: &Path, bank: &Bank, measured: Option<&Bank>) {
+    /// The tasks of a file with their lines; none where they can't be read.
+    fn tasks(&mut self, key: &str, path: &Path) -> Option<Vec<(usize, CrossSkillTask)>> {
         if !path.is_file() {
+            return None;
+        }
+        read_numbered_tasks(path).map_err(|error| self.problem(key, error)).ok()
+    }
+
+    /// What a stage can't use: the first by line and reason, and how many there are besides.
+    fn unusable(&mut self, key: &str, path: &Path, problems: &[(usize, String)]) {
+        let Some((line, problem)) = problems.first() else { return };
+        let others = match problems.len() - 1 {
+            0 => String::new(),
+            others => format!("; {others} more of its tasks can't be used either"),
+        };
+        self.problem(key, format!("{}:{line}: {problem}{others}", path.display()));
+    }
+
+    /// A chat template where one is asked for, as far as the model's files are here.
+    fn chat_template(&mut self, config: &Config, is_policy_asked: bool) {
+        let dir = match &config.model.scratch {
+            Some(scratch) => scratch.tokenizer.as_path(),
+            None => Path::new(&config.model.path),
+        };
+        if !dir.is_dir() || has_chat_template(dir) {
             return;
         }
-        let tasks = match read_numbered_tasks(path) {
-            Ok(tasks) => tasks,
-            Err(error) => return self.problem(key, error),
-        };
+        if config.prompt.chat {
+            let message = format!("is true, but {} has no chat template: set it to false", dir.display());
+            self.problem("prompt.chat", message);
+        }
+        if is_policy_asked {
+            let message = format!("{} has no chat template, and a judge is asked in chat form", dir.display());
+            self.problem("reward.judge.policy", message);
+        }
+    }
+
+    /// The skills of a task file; `measured` holds those that a reward with entropy can tell the switches of.
+    fn skills(
+        &mut self,
+        key: &str,
+        path: &Path,
+        tasks: &[(usize, CrossSkillTask)],
+        bank: &Bank,
+        measured: Option<&Bank>,
+    ) {
         let lines = || tasks.iter().map(|(line, task)| (*line, task));
         let switches = lines().filter(|(_, task): &(usize, &CrossSkillTask)| task.steps.len() > 1);
         let unmeasured = measured.map(|measured| unknown_skills(switches, measured)).unwrap_or_default();
@@ -111,6 +172,28 @@ impl Contents {
 pub fn known_skills(bank: &Bank, table: Option<&EntropyTable>) -> Bank {
     let measured = table.map(EntropyTable::skills).unwrap_or_default();
     Bank::of(bank.keys().iter().cloned().chain(measured))
+}
+
+/// The steps of a task that no scorer of the user's stands in for.
+fn own_steps<'t>(task: &'t CrossSkillTask, reward: &RewardConfig) -> impl Iterator<Item = &'t Step> {
+    task.steps.iter().filter(|step| !reward.scorers.contains_key(&step.domain))
+}
+
+/// Why answers to a task can't be scored, as far as it shows without running a program.
+fn unscorable(task: &CrossSkillTask, reward: &RewardConfig, rewards: &RewardContext) -> Option<String> {
+    let problem = |step| rewards.check_gold(step).err().filter(|error| *error != ScoreError::NoRunner);
+    let problem = own_steps(task, reward).find_map(problem)?;
+    Some(format!("task `{}`: {problem}", excerpt(&task.id, QUOTED_CHARS)))
+}
+
+/// Whether a model's directory has a chat template in one of the places where models have it.
+fn has_chat_template(dir: &Path) -> bool {
+    let in_settings = || -> Option<bool> {
+        let settings = std::fs::read(dir.join("tokenizer_config.json")).ok()?;
+        let settings: serde_json::Value = serde_json::from_slice(&settings).ok()?;
+        Some(!settings.get("chat_template")?.is_null())
+    };
+    dir.join("chat_template.jinja").is_file() || in_settings().unwrap_or(false)
 }
 
 /// Whether the system would find `program` and may execute it: a path as it stands, a name on the search path.

@@ -155,7 +155,11 @@ impl RewardContext {
         judged.map(|(step, given)| Judged::of(step, given.answer)).collect()
     }
 
-    fn check_gold(&self, step: &Step) -> Result<(), ScoreError> {
+    /// That answers to `step` can be scored: its gold answer is one, and a right answer scores 1 where one is known.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn check_gold(&self, step: &Step) -> Result<(), ScoreError> {
         if self.graders.external.contains_key(&step.domain) {
             // What a user's own scorer makes of a gold answer is the user's to know.
             return Ok(());

@@ -12,6 +12,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::task::CrossSkillTask;
+
 const THINK: Tag = Tag { name: "think", open: "<think>", close: "</think>" };
 const SKILL: Tag = Tag { name: "skill", open: "<skill>", close: "</skill>" };
 const ANSWER: Tag = Tag { name: "answer", open: "<answer>", close: "</answer>" };
@@ -194,6 +196,15 @@ pub fn render_response<'a>(think: Option<&str>, steps: impl IntoIterator<Item = 
         text.push_str(&format!("<skill>{}</skill><answer>{}</answer>", step.skill, step.answer));
     }
     text
+}
+
+/// Why `task` can't be imitated; none where it has a trace that keeps the format.
+pub fn trace_problem(task: &CrossSkillTask) -> Option<String> {
+    let Some(trace) = &task.trace else {
+        return Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id));
+    };
+    let malformed = parse_response(trace, task.steps.len(), StepCount::Strict).err()?;
+    Some(format!("task `{}`: its trace does not keep the response format: {malformed}", task.id))
 }
 
 #[cfg(test)]

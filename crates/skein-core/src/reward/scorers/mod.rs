@@ -36,7 +36,7 @@ const MAX_ANSWER_BYTES: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScoreError {
     /// An open-ended domain needs a judge.
-    #[error("the domain `{domain}` needs a judge, and none is set up")]
+    #[error("the domain `{domain}` needs a judge, and none is set up (reward.judge of a config)")]
     NoJudge {
         /// The step's domain.
         domain: Domain,
