@@ -1,17 +1,17 @@
 //! Streams completions of one prompt to the terminal or of a file of prompts to JSONL.
-#![expect(clippy::print_stdout, reason = "completions are the result of the command")]
 
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use skein_core::types::{Completion, SamplingParams};
+use skein_io::jsonl::JsonlWriter;
 use skein_io::tokenizer::{StreamDecoder, Tokenizer};
 
 use super::UsageError;
 use super::prompts::{Prompt, Prompts};
+use super::stdout::{print, print_line};
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 use crate::jobs::LoadedModel;
 
@@ -56,8 +56,8 @@ pub struct Args {
     /// Tokens the key/value cache holds.
     #[arg(long, default_value_t = EngineConfig::default().cache_tokens)]
     cache_tokens: usize,
-    /// Write JSONL here instead of to stdout: the prompt's "id", "prompt_index", "sample", "prompt", "response",
-    /// "finish_reason", "token_ids" and "logprobs" a line.
+    /// Write JSONL here instead of to stdout, once all completions are there: the prompt's "id", "prompt_index", "sample",
+    /// "prompt", "response", "finish_reason", "token_ids" and "logprobs" a line.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -96,11 +96,13 @@ pub fn run(args: Args) -> Result<()> {
     if args.out.is_none() && prompts.len() == 1 && args.n == 1 && stdout().is_terminal() {
         return stream(&mut engine, &requests, &tokenizer);
     }
-    let sink: Box<dyn Write> = match &args.out {
-        Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
-        None => Box::new(stdout()),
+    let Some(path) = &args.out else {
+        return Ok(write_lines(&mut engine, &requests, &prompts, &tokenizer, |line| Ok(print_line(line)?))??);
     };
-    write_jsonl(&mut engine, &requests, &prompts, &tokenizer, BufWriter::new(sink))
+    let mut file = JsonlWriter::create(path)?;
+    let refused = write_lines(&mut engine, &requests, &prompts, &tokenizer, |line| Ok(file.write(&line)?))?;
+    file.finish()?;
+    Ok(refused?)
 }
 
 fn requests(args: &Args, prompts: &[Prompt], tokenizer: &Tokenizer) -> Vec<Request> {
@@ -128,10 +130,7 @@ fn stream(engine: &mut Engine, requests: &[Request], tokenizer: &Tokenizer) -> R
     let mut failure: Option<anyhow::Error> = None;
     let mut on_event = |event: Event<'_>| {
         if let (Event::Token { token_id, .. }, None) = (event, &failure) {
-            let printed = decoder.push(token_id).map_err(anyhow::Error::from).and_then(|text| {
-                print!("{text}");
-                Ok(stdout().flush()?)
-            });
+            let printed = decoder.push(token_id).map_err(anyhow::Error::from).and_then(|text| Ok(print(text)?));
             failure = printed.err();
         }
     };
@@ -140,37 +139,36 @@ fn stream(engine: &mut Engine, requests: &[Request], tokenizer: &Tokenizer) -> R
     if let Some(failure) = failure {
         return Err(failure);
     }
-    println!("{}", decoder.finish()?);
+    print_line(decoder.finish()?)?;
     match outcome.into_iter().find_map(Result::err) {
         Some(refused) => Err(UsageError(refused.to_string()).into()),
         None => Ok(()),
     }
 }
 
-/// Writes one line per completion as soon as it is whole, so that a stopped run leaves what it finished; fails after all
-/// if a prompt was refused.
-fn write_jsonl(
+/// Writes one line per completion as soon as it is whole; comes back with the prompts that were refused.
+fn write_lines(
     engine: &mut Engine,
     requests: &[Request],
     prompts: &[Prompt],
     tokenizer: &Tokenizer,
-    mut sink: impl Write,
-) -> Result<()> {
-    let mut failure: Option<std::io::Error> = None;
+    mut write: impl FnMut(serde_json::Value) -> Result<()>,
+) -> Result<Result<(), UsageError>> {
+    let mut failure: Option<anyhow::Error> = None;
     let mut on_event = |event: Event<'_>| {
         if let (Event::Finished { request, sample, completion }, None) = (event, &failure) {
             let line = completion_line(request, sample, &prompts[request], completion, tokenizer);
-            failure = writeln!(sink, "{line}").and_then(|()| sink.flush()).err();
+            failure = write(line).err();
         }
     };
     let decode = |ids: &[u32]| text_of(tokenizer, ids);
     let outcomes = engine.generate(requests, &mut Hooks { decode: Some(&decode), on_event: &mut on_event });
     if let Some(failure) = failure {
-        return Err(failure).context("cannot write completions");
+        return Err(failure);
     }
     let refused = outcomes.into_iter().enumerate().filter_map(|(index, outcome)| Some((index, outcome.err()?)));
     let refused: Vec<String> = refused.map(|(index, error)| format!("prompt {}: {error}", index + 1)).collect();
-    if refused.is_empty() { Ok(()) } else { Err(UsageError(refused.join("\n")).into()) }
+    Ok(if refused.is_empty() { Ok(()) } else { Err(UsageError(refused.join("\n"))) })
 }
 
 fn completion_line(

@@ -1,10 +1,11 @@
 //! Prints one table over runs and writes it as an HTML page.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use skein_io::atomic::write_atomically;
 
+use super::stdout::{print, print_line};
 use crate::report::{collect_arms, render, render_page};
 
 /// Arguments of `skein report`.
@@ -21,13 +22,11 @@ pub struct Args {
 }
 
 /// Runs the subcommand.
-#[allow(clippy::print_stdout, reason = "the table is the command's result")]
 pub fn run(args: Args) -> Result<()> {
     let arms = collect_arms(&args.runs)?;
     let page = render_page(&args.runs, &arms)?;
     let out = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
-    fs::write(&out, page).with_context(|| format!("writing {}", out.display()))?;
-    print!("{}", render(&arms));
-    println!("report: {}", out.display());
-    Ok(())
+    write_atomically(&out, page.as_bytes()).with_context(|| format!("writing {}", out.display()))?;
+    print(render(&arms))?;
+    Ok(print_line(format_args!("report: {}", out.display()))?)
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod config;
+mod files;
 mod generate;
 mod policy_judge;
 mod resume;

@@ -13,6 +13,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PostProcessorWrapper, TokenizerImpl};
 
 use super::TokenizerError;
+use crate::atomic::write_atomically;
 
 /// The special tokens, in the order of their ids.
 const SPECIAL_TOKENS: [&str; 4] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"];
@@ -96,7 +97,7 @@ pub fn train_bpe<'a>(
         [("tokenizer.json", tokenizer.to_string(true).map_err(failed)?), ("tokenizer_config.json", config + "\n")]
     {
         let path = directory.join(name);
-        std::fs::write(&path, text).map_err(|error| broken(&path, error))?;
+        write_atomically(&path, text.as_bytes()).map_err(|error| broken(&path, error))?;
     }
     Ok(())
 }
