@@ -1,5 +1,4 @@
 //! Lists, verifies, exports and prunes the checkpoints of runs.
-#![expect(clippy::print_stdout, reason = "what is found is the result of the command")]
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +7,7 @@ use serde_json::json;
 use skein_core::eval::render_table;
 
 use super::UsageError;
+use super::stdout::{print, print_line};
 use crate::checkpoint::{
     CheckpointError, export_checkpoint, is_checkpoint, list_checkpoints, prune_checkpoints, verify_checkpoint,
 };
@@ -64,13 +64,12 @@ pub fn run(args: Args) -> Result<()> {
                 return Err(UsageError(format!("{} is there already: choose another --out", out.display())).into());
             }
             export_checkpoint(&checkpoint, &out)?;
-            println!("{}", out.display());
-            Ok(())
+            Ok(print_line(out.display())?)
         }
         Command::Prune { run, keep_last } => {
             check_is_there(&run)?;
             for dir in prune_checkpoints(&run, keep_last)? {
-                println!("removed {}", dir.display());
+                print_line(format_args!("removed {}", dir.display()))?;
             }
             Ok(())
         }
@@ -87,20 +86,18 @@ fn list(run: &Path, json: bool) -> Result<()> {
     if json {
         for checkpoint in &found {
             let (dir, links) = (checkpoint.dir.display().to_string(), &checkpoint.links);
-            println!("{}", json!({"step": checkpoint.step, "dir": dir, "bytes": checkpoint.size, "links": links}));
+            print_line(json!({"step": checkpoint.step, "dir": dir, "bytes": checkpoint.size, "links": links}))?;
         }
         return Ok(());
     }
     if found.is_empty() {
-        println!("{}", NoCheckpoint(run.to_owned()));
-        return Ok(());
+        return Ok(print_line(NoCheckpoint(run.to_owned()))?);
     }
     let row = |checkpoint: &crate::checkpoint::FoundCheckpoint| {
         let megabytes = checkpoint.size as f64 / 1e6;
         vec![checkpoint.step.to_string(), format!("{megabytes:.1}"), checkpoint.links.join(", ")]
     };
-    print!("{}", render_table(&["step", "MB", "named"], &found.iter().map(row).collect::<Vec<_>>()));
-    Ok(())
+    Ok(print(render_table(&["step", "MB", "named"], &found.iter().map(row).collect::<Vec<_>>()))?)
 }
 
 /// A directory that neither is a checkpoint nor holds one.
@@ -133,10 +130,10 @@ fn verify(paths: &[PathBuf]) -> Result<()> {
     for dir in &dirs {
         let outcome: Result<(), CheckpointError> = verify_checkpoint(dir);
         match outcome {
-            Ok(()) => println!("{}: whole", dir.display()),
+            Ok(()) => print_line(format_args!("{}: whole", dir.display()))?,
             Err(error) => {
                 damaged += 1;
-                println!("{}: damaged: {error}", dir.display());
+                print_line(format_args!("{}: damaged: {error}", dir.display()))?;
             }
         }
     }

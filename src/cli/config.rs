@@ -7,6 +7,7 @@ use clap::Subcommand;
 use skein_core::config::Config;
 
 use super::UsageError;
+use super::stdout::{print, print_line};
 
 /// Arguments of `skein config`.
 #[derive(Debug, clap::Args)]
@@ -37,20 +38,19 @@ enum Action {
 }
 
 /// Runs the subcommand.
-#[allow(clippy::print_stdout, reason = "the resolved config and the verdicts are the results")]
 pub fn run(args: Args) -> Result<()> {
     match args.action {
         Action::Show { file, overrides } => {
             let config = Config::load(&file, &overrides).map_err(|error| UsageError(error.to_string()))?;
-            print!("{}", config.to_toml());
+            print(config.to_toml())?;
         }
         Action::Check { files, overrides } => {
             let mut problems = Vec::new();
             for file in files {
                 let checked = Config::check(&file, &overrides);
-                checked.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+                checked.warnings.iter().for_each(|warning| say!("warning: {warning}"));
                 if checked.problems.is_empty() {
-                    println!("{}: ok", file.display());
+                    print_line(format_args!("{}: ok", file.display()))?;
                 }
                 problems.extend(checked.problems.iter().map(ToString::to_string));
             }

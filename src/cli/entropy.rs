@@ -9,6 +9,7 @@ use skein_core::reward::prompt::PromptStyle;
 use skein_core::skill::{Cell, Domain, EntropyTable, Reference, SkillKey};
 use skein_core::synth::{Level, Split, Synthesizer, skills};
 
+use super::stdout::{print, print_line};
 use super::{Interrupted, UsageError};
 use crate::jobs::data::PromptEncoder;
 use crate::jobs::entropy::Estimator;
@@ -90,7 +91,7 @@ fn estimate(args: EstimateArgs) -> Result<()> {
     let command: Vec<String> =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let reference = Reference { model: args.model.clone(), command: format!("skein {}", command.join(" ")) };
-    let mut table = match args.out.exists() {
+    let mut table = match args.out.is_file() {
         false => EntropyTable::new(reference),
         true => go_on(&args, &reference)?,
     };
@@ -111,7 +112,7 @@ fn estimate(args: EstimateArgs) -> Result<()> {
     };
     match estimator.run(&mut table, &skills, &args.out, &Interrupt::install()?)? {
         StageEnd::Interrupted => Err(Interrupted(args.out).into()),
-        StageEnd::Finished => print(&table),
+        StageEnd::Finished => print_table(&table),
     }
 }
 
@@ -134,19 +135,18 @@ fn show(args: ShowArgs) -> Result<()> {
         Some(path) => EntropyTable::load(&path).map_err(|error| UsageError(error.to_string()))?,
         None => EntropyTable::embedded(),
     };
-    print(&table)
+    print_table(&table)
 }
 
-#[allow(clippy::print_stdout, reason = "the table is the command's result")]
-fn print(table: &EntropyTable) -> Result<()> {
+fn print_table(table: &EntropyTable) -> Result<()> {
     let skills = table.skills();
     let mut domains: Vec<Domain> = skills.iter().map(SkillKey::domain).collect();
     domains.sort_unstable();
     domains.dedup();
-    println!("made with {} by `{}`", table.reference().model, table.reference().command);
+    print_line(format_args!("made with {} by `{}`", table.reference().model, table.reference().command))?;
     for &domain in &domains {
         let accuracy = table.tally(&Cell::Domain(domain)).accuracy().unwrap_or(f64::NAN);
-        println!("{}: accuracy {accuracy:.2}", domain.title());
+        print_line(format_args!("{}: accuracy {accuracy:.2}", domain.title()))?;
     }
     let names: Vec<String> = domains
         .iter()
@@ -163,14 +163,13 @@ fn print(table: &EntropyTable) -> Result<()> {
         }
         rows.push(row);
     }
-    print!("{}", render_table(&header, &rows));
+    print(render_table(&header, &rows))?;
     let spread = table.spread()?;
-    println!(
+    Ok(print_line(format_args!(
         "cells: p10 {:.2}, p90 {:.2}; median standard error {:.3}{}",
         spread.p10,
         spread.p90,
         spread.median_standard_error,
         if spread.is_flat() { "; flat: r_ent would teach nothing" } else { "" }
-    );
-    Ok(())
+    ))?)
 }

@@ -1,7 +1,7 @@
 //! The command line: parse, run, exit code. One file per subcommand.
 //!
 //! Nothing here knows an algorithm; a subcommand reads its input, calls a job or a core function and prints.
-//! Results go to stdout, everything else to stderr.
+//! Results go to stdout by [`stdout`], everything else to stderr.
 
 use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::jobs::EXIT_INTERRUPTED;
+use stdout::{EXIT_NO_READER, PrintError};
 
 mod bench;
 mod ckpt;
@@ -24,6 +25,7 @@ mod report;
 mod reward;
 mod score;
 mod skills;
+mod stdout;
 mod synth;
 mod tokenizer;
 mod train;
@@ -80,7 +82,8 @@ pub struct UsageError(pub String);
 #[error("stopped on request, the state is saved; --resume auto goes on with {}", .0.display())]
 pub struct Interrupted(pub std::path::PathBuf);
 
-/// Parses the arguments, runs the subcommand, maps its outcome to the exit code: 0, 1 for failure, 2 for usage.
+/// Parses the arguments, runs the subcommand, maps its outcome to the exit code: 0, 1 for failure, 2 for usage, those of
+/// shells where it was asked to stop (130) or nobody reads its results (141).
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     torch_ext_sys::keep_freed_memory();
@@ -90,6 +93,7 @@ pub fn main() -> ExitCode {
     match catch_unwind(AssertUnwindSafe(|| run(cli.command))).unwrap_or_else(|_| Err(Fault.into())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<Fault>() => ExitCode::FAILURE,
+        Err(error) if matches!(error.downcast_ref(), Some(PrintError::NoReader)) => ExitCode::from(EXIT_NO_READER),
         Err(error) if error.is::<Interrupted>() => {
             say!("{error}");
             ExitCode::from(EXIT_INTERRUPTED)

@@ -1,11 +1,9 @@
 //! Prints per-step scores and both rewards of responses, as JSONL.
 
 use std::collections::HashMap;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skein_core::config::{Config, RewardConfig};
@@ -17,8 +15,9 @@ use skein_core::skill::EntropyTable;
 use skein_core::task::{CrossSkillTask, read_tasks};
 
 use super::UsageError;
+use super::stdout::print_line;
 use super::unscored::Unscored;
-use crate::jobs::{GraderNeeds, build_graders};
+use crate::jobs::{GraderCounts, GraderNeeds, build_graders};
 
 /// Responses scored between two writes.
 const BATCH: usize = 1024;
@@ -97,24 +96,22 @@ pub fn run(args: Args) -> Result<()> {
         .collect::<Result<Vec<_>, UsageError>>()?;
     let context = context(&args, &tasks)?.with_graders(graders(&args, &tasks)?);
 
-    let mut out = BufWriter::new(std::io::stdout().lock());
     let mut scored: Vec<(&CrossSkillTask, Reward)> = Vec::with_capacity(pairs.len());
     let mut unscored = Unscored::default();
     for batch in pairs.chunks(BATCH) {
         for ((task, _), outcome) in batch.iter().zip(score_batch(batch, &context)) {
-            writeln!(out, "{}", line(task, &outcome)).context("cannot write to stdout")?;
+            print_line(line(task, &outcome))?;
             match outcome {
                 Ok(reward) => scored.push((task, reward)),
                 Err(RewardError::Step { source, .. }) => unscored.note(&source.to_string()),
                 Err(error) => unscored.note(&error.to_string()),
             }
         }
-        out.flush().context("cannot write to stdout")?;
     }
     if !args.json {
         let records: Vec<EvalRecord> = scored.iter().map(|(task, reward)| EvalRecord { task, reward }).collect();
         if let Some(summary) = summarize(&records, IntervalMethod::default()) {
-            eprint!("{}", overview(&summary));
+            say!("{}", overview(&summary).trim_end());
         }
     }
     Ok(unscored.refuse(pairs.len(), "responses")?)
@@ -125,7 +122,12 @@ fn graders(args: &Args, tasks: &[CrossSkillTask]) -> Result<Graders> {
         Some(path) => Config::load(path, &[]).map_err(|error| UsageError(error.to_string()))?.reward,
         None => RewardConfig::default(),
     };
-    build_graders(&config, GraderNeeds::of(&config, tasks.iter().flat_map(|task| &task.steps)), Arc::default(), None)
+    build_graders(
+        &config,
+        GraderNeeds::of(&config, tasks.iter().flat_map(|task| &task.steps)),
+        GraderCounts::default(),
+        None,
+    )
 }
 
 fn context(args: &Args, tasks: &[CrossSkillTask]) -> Result<RewardContext, UsageError> {

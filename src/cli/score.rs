@@ -1,11 +1,9 @@
 //! Runs the domain scorers over a file of cases.
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rayon::prelude::*;
 use serde_json::json;
 use skein_core::config::{Config, RewardConfig};
@@ -15,8 +13,9 @@ use skein_core::reward::scorers::Graders;
 use skein_core::reward::scorers::case::{Case, CaseError};
 
 use super::UsageError;
+use super::stdout::{print, print_line};
 use super::unscored::Unscored;
-use crate::jobs::{GraderNeeds, build_graders};
+use crate::jobs::{GraderCounts, GraderNeeds, build_graders};
 
 /// A case agrees when its score is this close to the expected one, which files print with six decimals.
 const TOLERANCE: f64 = 1e-5;
@@ -51,12 +50,11 @@ pub fn run(args: Args) -> Result<()> {
     let cases: Vec<(usize, Case)> = read_jsonl(&args.cases).map_err(|error| UsageError(error.to_string()))?;
     let graders = graders(&args, &cases)?;
     let outcomes: Vec<Result<f64, CaseError>> = cases.par_iter().map(|(_, case)| case.score(&graders)).collect();
-    let mut out = BufWriter::new(std::io::stdout().lock());
     let mut tallies: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
     let mut unscored = Unscored::default();
     for ((number, case), outcome) in cases.iter().zip(outcomes) {
         if args.json {
-            writeln!(out, "{}", line(*number, case, &outcome)).context("cannot write to stdout")?;
+            print_line(line(*number, case, &outcome))?;
         }
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
         let group = vec![case.domain.to_string(), or_dash(&case.kind), or_dash(&case.tier)];
@@ -77,9 +75,8 @@ pub fn run(args: Args) -> Result<()> {
     if !args.json {
         let rows: Vec<Vec<String>> = tallies.iter().map(|(group, tally)| row(group, tally)).collect();
         let header = ["domain", "kind", "tier", "cases", "errors", "mean score", "agree", "of"];
-        write!(out, "{}", render_table(&header, &rows)).context("cannot write to stdout")?;
+        print(render_table(&header, &rows))?;
     }
-    out.flush().context("cannot write to stdout")?;
     Ok(unscored.refuse(cases.len(), "cases")?)
 }
 
@@ -92,7 +89,7 @@ fn graders(args: &Args, cases: &[(usize, Case)]) -> Result<Graders> {
         code: cases.iter().any(|(_, case)| case.runs_code()),
         judge: cases.iter().any(|(_, case)| !case.domain.is_verifiable()),
     };
-    build_graders(&config, needs, Arc::default(), None)
+    build_graders(&config, needs, GraderCounts::default(), None)
 }
 
 fn line(number: usize, case: &Case, outcome: &Result<f64, CaseError>) -> serde_json::Value {

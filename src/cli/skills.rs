@@ -1,5 +1,4 @@
 //! Looks up which bank skill a label names, and measures how well that works.
-#![expect(clippy::print_stdout, reason = "the matches are the result of the command")]
 
 use std::path::PathBuf;
 
@@ -13,6 +12,7 @@ use skein_core::reward::matcher::{DEFAULT_MIN_COSINE, SkillMatcher};
 use skein_core::skill::{Bank, SkillKey};
 
 use super::UsageError;
+use super::stdout::{print, print_line};
 use crate::jobs::Embedder;
 
 /// Arguments of `skein skills`.
@@ -108,20 +108,18 @@ fn match_labels(args: &MatchArgs) -> Result<()> {
             let nearest: Vec<_> =
                 nearest.iter().map(|(key, cosine)| json!({"key": key.to_string(), "cosine": cosine})).collect();
             let exact = matcher.exact_key(&label).is_some();
-            println!(
-                "{}",
-                json!({"label": text, "key": found.map(SkillKey::to_string), "exact": exact, "nearest": nearest})
-            );
+            let key = found.map(SkillKey::to_string);
+            print_line(json!({"label": text, "key": key, "exact": exact, "nearest": nearest}))?;
             continue;
         }
         let how = if matcher.exact_key(&label).is_some() { "by name" } else { "nearest" };
         match found {
-            Some(key) => println!("{text}: {key} ({how})"),
-            None => println!("{text}: out of the bank"),
+            Some(key) => print_line(format_args!("{text}: {key} ({how})"))?,
+            None => print_line(format_args!("{text}: out of the bank"))?,
         }
         has_missed |= found.is_none();
         for (key, cosine) in nearest {
-            println!("    {cosine:.3}  {key}");
+            print_line(format_args!("    {cosine:.3}  {key}"))?;
         }
     }
     if has_missed && args.embedder.is_none() {
@@ -177,11 +175,8 @@ fn evaluate(args: &EvaluateArgs) -> Result<()> {
             let wrong = share(&|outcome| outcome.cosine >= threshold && !outcome.right);
             let out = share(&|outcome| outcome.cosine < threshold);
             if args.json {
-                println!(
-                    "{}",
-                    json!({"kind": kind, "labels": some.len(), "min_cosine": threshold, "right": right, "wrong": wrong,
-                           "out_of_bank": out})
-                );
+                print_line(json!({"kind": kind, "labels": some.len(), "min_cosine": threshold, "right": right,
+                                  "wrong": wrong, "out_of_bank": out}))?;
             }
             let cells = [right, wrong, out].map(|share| format!("{share:.3}"));
             rows.push(
@@ -190,7 +185,7 @@ fn evaluate(args: &EvaluateArgs) -> Result<()> {
         }
     }
     if !args.json {
-        print!("{}", render_table(&["kind", "labels", "min cosine", "right", "wrong", "out of bank"], &rows));
+        print(render_table(&["kind", "labels", "min cosine", "right", "wrong", "out of bank"], &rows))?;
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     write_jsonl(&args.out, &tasks)?;
     say!("wrote {} tasks to {}", tasks.len(), args.out.display());
-    eprint!("{}", summary(&tasks));
+    say!("{}", summary(&tasks).trim_end());
     Ok(())
 }
 

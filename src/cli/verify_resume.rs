@@ -3,7 +3,6 @@
 //! Runs the config once straight, then under SIGKILL at random instants, resuming after each and starting over where a run
 //! came to its end, and compares the hash of every file of the last checkpoints: weights, moments, counters. Runs are child processes, since only a
 //! real kill shows what a kill does.
-#![expect(clippy::print_stdout, reason = "the verdict is the result of the command")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +14,7 @@ use skein_core::config::{Config, Stage};
 use skein_core::random::Stream;
 
 use super::UsageError;
+use super::stdout::print_line;
 
 /// How often a child is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(5);
@@ -108,8 +108,8 @@ pub fn run(args: Args) -> Result<()> {
         }
         bail!("a resumed run differs from the straight one in: {}", differing.join(", "));
     }
-    println!("bitwise equal after {landed} kills over {finished} runs: every file of the last checkpoint");
-    Ok(())
+    let verdict = format!("bitwise equal after {landed} kills over {finished} runs: every file of the last checkpoint");
+    Ok(print_line(verdict)?)
 }
 
 /// How long an undisturbed run takes.

@@ -9,6 +9,7 @@ mod resume;
 mod reward;
 mod score;
 mod skills;
+mod stdout;
 mod synth;
 mod train;
 

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -18,9 +17,9 @@ use skein_core::reward::scorers::case::Case;
 use skein_core::skill::Domain;
 
 use super::cost::peak_rss_bytes;
-use super::rollout::print;
 use crate::cli::UsageError;
-use crate::jobs::{GraderNeeds, build_graders};
+use crate::cli::stdout::print_line;
+use crate::jobs::{GraderCounts, GraderNeeds, build_graders};
 
 /// What is scored by default: a few cases of each domain that needs no judge.
 const CASES: &str = include_str!("../../../benches/reward_cases.jsonl");
@@ -67,7 +66,7 @@ pub fn run(args: Args) -> Result<()> {
         return Err(UsageError("no case of that domain".into()).into());
     }
     let needs = GraderNeeds { code: cases.iter().any(Case::runs_code), judge: false };
-    let graders = build_graders(&RewardConfig::default(), needs, Arc::default(), None)?;
+    let graders = build_graders(&RewardConfig::default(), needs, GraderCounts::default(), None)?;
     let window = Duration::from_secs_f64(args.seconds);
     let mut by_domain: BTreeMap<Domain, Vec<&Case>> = BTreeMap::new();
     for case in &cases {
@@ -76,15 +75,14 @@ pub fn run(args: Args) -> Result<()> {
     let domains: serde_json::Map<String, Value> =
         by_domain.iter().map(|(domain, some)| (domain.to_string(), measure(some, &graders, window))).collect();
     let mixed = measure(&cases.iter().collect::<Vec<_>>(), &graders, window);
-    print(&json!({
+    Ok(print_line(json!({
         "bench": "reward",
         "threads": rayon::current_num_threads(),
         "cases": cases.len(),
         "mixed": mixed,
         "domains": domains,
         "peak_rss_bytes": peak_rss_bytes(),
-    }));
-    Ok(())
+    }))?)
 }
 
 /// Scores `cases` over and over for `window`.

@@ -13,6 +13,7 @@ use skein_core::types::SamplingParams;
 use super::cost::peak_rss_bytes;
 use super::matrix_products::time_step;
 use crate::cli::prompts::Prompts;
+use crate::cli::stdout::print_line;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request, Timings};
 use crate::jobs::LoadedModel;
 
@@ -132,13 +133,7 @@ pub fn run(args: Args) -> Result<()> {
         "peak_rss_bytes": peak_rss_bytes(),
         "breakdown_s": breakdown(run),
     });
-    print(&report);
-    Ok(())
-}
-
-#[expect(clippy::print_stdout, reason = "the result of the command")]
-pub(super) fn print(report: &serde_json::Value) {
-    println!("{report}");
+    Ok(print_line(report)?)
 }
 
 /// One timed generation of all requests.

@@ -13,8 +13,8 @@ use skein_core::random::Stream;
 use skein_core::types::SamplingParams;
 
 use super::cost::{floor_bytes, forward_flops, peak_flops, peak_rss_bytes};
-use super::rollout::print;
 use crate::cli::prompts::Prompts;
+use crate::cli::stdout::print_line;
 use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 use crate::jobs::LoadedModel;
 use crate::optim::AdamWParams;
@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<()> {
     let peak = peak_flops();
     let UpdateTimings { forward, head, backward, optimizer } = step.update;
     let parts = [step.prefill, step.decode, step.reference, forward, head, backward, optimizer];
-    print(&json!({
+    Ok(print_line(json!({
         "bench": "step",
         "model": args.model,
         "device": "cpu",
@@ -146,8 +146,7 @@ pub fn run(args: Args) -> Result<()> {
             "optimizer": seconds(optimizer),
             "other": seconds(step.wall) - parts.into_iter().map(seconds).sum::<f64>(),
         },
-    }));
-    Ok(())
+    }))?)
 }
 
 fn one_step(

@@ -10,8 +10,8 @@ use serde_json::json;
 use skein_core::random::Stream;
 
 use super::cost::{floor_bytes, forward_flops, peak_flops, peak_rss_bytes};
-use super::rollout::print;
 use super::step::{policy_loss, seconds};
+use crate::cli::stdout::print_line;
 use crate::jobs::LoadedModel;
 use crate::optim::AdamWParams;
 use crate::trainer::{Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateMetrics, UpdateTimings};
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<()> {
     let recomputed = if args.checkpoint_layers { forward_flops(model, tokens, 0) } else { 0.0 };
     let flops = 3.0 * forward_flops(model, tokens, trained) + recomputed;
     let peak = peak_flops();
-    print(&json!({
+    Ok(print_line(json!({
         "bench": "train",
         "model": args.model,
         "device": "cpu",
@@ -105,8 +105,7 @@ pub fn run(args: Args) -> Result<()> {
             "optimizer": seconds(optimizer),
             "other": seconds(wall) - [forward, head, backward, optimizer].into_iter().map(seconds).sum::<f64>(),
         },
-    }));
-    Ok(())
+    }))?)
 }
 
 fn made_groups(args: &Args, vocab_size: u64) -> Vec<TrainingGroup> {

@@ -16,6 +16,7 @@ use skein_io::hub::Hub;
 use tch::{Device, Kind};
 
 use super::UsageError;
+use super::stdout::{print, print_line};
 use crate::checkpoint::{Pretrained, load_model, read_config};
 use comparison::Comparison;
 use reference::Reference;
@@ -38,7 +39,6 @@ pub struct Args {
 ///
 /// # Errors
 /// Unreadable directories, and the number of differences past their tolerance.
-#[expect(clippy::print_stdout, reason = "the comparison is the result")]
 pub fn run(args: Args) -> Result<()> {
     let reference = Reference::load(&args.reference)?;
     let model = Hub::from_env().resolve(&args.model, None).map_err(|error| UsageError(error.to_string()))?;
@@ -50,9 +50,9 @@ pub fn run(args: Args) -> Result<()> {
     cached::compare(&load, &reference, &mut comparison)?;
     packed::compare(&load, &reference, &mut comparison)?;
     if args.json {
-        println!("{}", comparison.to_json());
+        print_line(comparison.to_json())?;
     } else {
-        print!("{comparison}");
+        print(&comparison)?;
     }
     match comparison.num_failed() {
         0 => Ok(()),
