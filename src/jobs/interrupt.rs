@@ -1,13 +1,14 @@
-//! Ctrl-C and SIGTERM as a flag that loops look at between steps.
+//! Ctrl-C, SIGTERM and a closed terminal as a flag that loops look at between steps.
 //!
-//! The first signal asks for a clean stop (a checkpoint, then exit); the second ends the process at once.
-//! Nothing is done inside the handler itself.
+//! The first signal asks for a clean stop (a checkpoint, then exit); a second Ctrl-C or SIGTERM ends the process at once. A
+//! terminal that closes sends its SIGHUP more than once, so that one only ever asks; where it is ignored, as `nohup` wants
+//! it, it stays ignored. Nothing is done inside the handler itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// The shell's convention for a process ended by SIGINT.
@@ -30,6 +31,9 @@ impl Interrupt {
                 .context("installing the Ctrl-C handler")?;
             flag::register(signal, stop.clone()).context("installing the Ctrl-C handler")?;
         }
+        if !is_ignored(SIGHUP) {
+            flag::register(SIGHUP, stop.clone()).context("installing the handler of a closed terminal")?;
+        }
         Ok(Self(stop))
     }
 
@@ -37,4 +41,12 @@ impl Interrupt {
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// Whether this process was started with `signal` ignored, as the system reports it.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored & (1 << (signal - 1)) != 0
 }

@@ -110,13 +110,18 @@ impl Bench {
     pub(super) fn start_until(&self, out: &Path, step: u64, more: &[String]) -> Child {
         let args = self.args(out, &more.iter().map(String::as_str).collect::<Vec<_>>());
         let child = Command::new(env!("CARGO_BIN_EXE_skein")).args(args).stderr(Stdio::null()).spawn().unwrap();
-        let checkpoint = out.join(format!("step_{step:06}"));
-        let started = Instant::now();
-        while !checkpoint.exists() {
-            assert!(started.elapsed() < PATIENCE, "{} never came", checkpoint.display());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_for(out, step);
         child
+    }
+}
+
+/// Returns once a run has written the checkpoint of `step`.
+fn wait_for(out: &Path, step: u64) {
+    let checkpoint = out.join(format!("step_{step:06}"));
+    let started = Instant::now();
+    while !checkpoint.exists() {
+        assert!(started.elapsed() < PATIENCE, "{} never came", checkpoint.display());
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -194,6 +199,34 @@ fn ctrl_c_saves_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_closed_terminal_saves_unless_the_run_was_to_outlive_it() {
+    let bench = Bench::new();
+    let hang_up = |child: &Child| {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    };
+    let out = bench.out("run");
+    let mut child = bench.start_until(&out, 2, &[]);
+    // From the system and from the shell.
+    hang_up(&child);
+    hang_up(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let stopped_at = fs::read_link(out.join("latest")).unwrap();
+    assert_ne!(stopped_at, Path::new("step_000010"), "it went on to its end");
+    bench.train(&out, &["--resume", "auto"]);
+
+    let kept = bench.out("kept");
+    let skein = env!("CARGO_BIN_EXE_skein");
+    let mut command = Command::new("nohup");
+    command.arg(skein).args(bench.args(&kept, &[])).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    wait_for(&kept, 2);
+    hang_up(&child);
+    assert!(child.wait().unwrap().success());
+    assert!(weights(&kept, 10) == weights(&out, 10), "weights differ after a hangup");
+}
+
+#[test]
 fn a_directory_with_a_run_is_refused_unless_resuming() {
     let bench = Bench::new();
     let out = bench.out("run");
@@ -211,7 +244,12 @@ fn a_finished_run_goes_on_for_more_rl_steps_and_for_nothing_else() {
     let config = fs::read_to_string(out.join("config.toml")).unwrap();
     for steps in ["rl.steps=4", "rl.steps=2"] {
         let said = bench.said(&out, &["--resume", "auto", "--set", steps]);
-        assert!(said.contains("has finished, there is nothing to do; a larger rl.steps than 4"), "{said}");
+        assert!(
+            said.contains(
+                "has finished, there is nothing to do; its rl stage was made with rl.steps = 4 and is now asked for"
+            ),
+            "{said}"
+        );
         assert_eq!(fs::read_to_string(out.join("config.toml")).unwrap(), config, "the run is as it was");
     }
     bench.refused(&out, &["--resume", "auto", "--set", "sft.max_steps=9"], 2, "SFT can't be made longer");
