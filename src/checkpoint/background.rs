@@ -1,20 +1,28 @@
 //! A save on a thread of its own, while training goes on up to its next update.
 //!
 //! Nothing is copied: the thread reads the very tensors that the next update writes, so whoever changes a weight or a
-//! moment calls [`BackgroundSave::finish`] first. A save that has begun is never given up: dropping it waits for it.
+//! moment calls [`BackgroundSave::finish`] first. A save that has begun is never given up: dropping it waits for it. Where
+//! the system has no thread left, the save happens at once, in its caller's.
 
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use super::CheckpointError;
+use crate::priority::give_way;
 
-/// `nice`'s largest increment.
-const LOWEST_PRIORITY: i32 = 19;
+type Saved = Result<PathBuf, CheckpointError>;
 
 /// At most one save under way.
 #[derive(Debug, Default)]
 pub struct BackgroundSave {
-    thread: Option<JoinHandle<Result<PathBuf, CheckpointError>>>,
+    begun: Option<Begun>,
+}
+
+#[derive(Debug)]
+enum Begun {
+    UnderWay(JoinHandle<Saved>),
+    Ended(Saved),
 }
 
 impl BackgroundSave {
@@ -22,21 +30,33 @@ impl BackgroundSave {
     ///
     /// # Errors
     /// Those of the save before it; `save` has not begun then.
-    ///
-    /// # Panics
-    /// When the system has no thread left.
-    pub fn begin(
+    pub fn begin(&mut self, save: impl FnOnce() -> Saved + Send + 'static) -> Result<(), CheckpointError> {
+        self.begin_on(thread::Builder::new().name("save".to_owned()), save)
+    }
+
+    fn begin_on(
         &mut self,
-        save: impl FnOnce() -> Result<PathBuf, CheckpointError> + Send + 'static,
+        builder: thread::Builder,
+        save: impl FnOnce() -> Saved + Send + 'static,
     ) -> Result<(), CheckpointError> {
         self.finish()?;
-        self.thread = Some(thread::spawn(move || {
-            // It gives way to generation; whoever waits in `finish` leaves it the processor.
-            if let Err(error) = rustix::process::nice(LOWEST_PRIORITY) {
-                tracing::debug!("a save runs at normal priority: {error}");
-            }
+        // Handed over once there is a thread: one that can't be started would take the save with it.
+        let (hand_over, handed) = mpsc::sync_channel(1);
+        let thread = builder.spawn(move || {
+            give_way("a save");
+            let save: Box<dyn FnOnce() -> Saved + Send> = handed.recv().expect("a save follows its thread");
             save()
-        }));
+        });
+        self.begun = Some(match thread {
+            Ok(thread) => {
+                hand_over.send(Box::new(save)).expect("the thread waits for its save");
+                Begun::UnderWay(thread)
+            }
+            Err(error) => {
+                tracing::warn!("no thread for a checkpoint ({error}): the run waits until it is written");
+                Begun::Ended(save())
+            }
+        });
         Ok(())
     }
 
@@ -45,17 +65,26 @@ impl BackgroundSave {
     /// # Errors
     /// Those of the save.
     pub fn finish(&mut self) -> Result<Option<PathBuf>, CheckpointError> {
-        let Some(thread) = self.thread.take() else { return Ok(None) };
-        match thread.join() {
-            Ok(saved) => saved.map(Some),
-            Err(panic) => std::panic::resume_unwind(panic),
+        match self.begun.take() {
+            None => Ok(None),
+            Some(Begun::Ended(saved)) => saved.map(Some),
+            Some(Begun::UnderWay(thread)) => match thread.join() {
+                Ok(saved) => saved.map(Some),
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
         }
     }
 }
 
 impl Drop for BackgroundSave {
     fn drop(&mut self) {
-        if let Some(Ok(Err(error))) = self.thread.take().map(JoinHandle::join) {
+        let saved = match self.begun.take() {
+            // A panic has been reported where it happened.
+            Some(Begun::UnderWay(thread)) => thread.join().ok(),
+            Some(Begun::Ended(saved)) => Some(saved),
+            None => None,
+        };
+        if let Some(Err(error)) = saved {
             tracing::error!("the last checkpoint is not saved: {error}");
         }
     }
@@ -69,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn full(path: &str) -> Result<PathBuf, CheckpointError> {
+    fn full(path: &str) -> Saved {
         Err(CheckpointError::io("write", Path::new(path))(io::Error::from(io::ErrorKind::StorageFull)))
     }
 
@@ -96,6 +125,23 @@ mod tests {
         let error = save.begin(|| Ok("second".into())).unwrap_err();
         assert!(error.to_string().contains("first"), "{error}");
         assert_eq!(save.finish().unwrap(), None);
+    }
+
+    #[test]
+    fn without_a_thread_the_save_happens_at_once() {
+        // More than there are addresses: no such thread can be started.
+        let none_left = || thread::Builder::new().stack_size(1 << 50);
+        let mut save = BackgroundSave::default();
+        let caller = thread::current().id();
+        let here = move || {
+            assert_eq!(thread::current().id(), caller);
+            Ok("step_000001".into())
+        };
+        save.begin_on(none_left(), here).unwrap();
+        assert_eq!(save.finish().unwrap(), Some("step_000001".into()));
+        save.begin_on(none_left(), || full("first")).unwrap();
+        let error = save.finish().unwrap_err();
+        assert!(error.to_string().contains("first"), "{error}");
     }
 
     #[test]
