@@ -8,7 +8,7 @@ use skein_core::reward::prompt::{PromptStyle, PromptTemplate};
 use skein_io::tokenizer::{BpeSpec, Tokenizer, train_bpe};
 
 use super::UsageError;
-use crate::jobs::data::{domains_of, load_tasks};
+use crate::jobs::data::{TaskSet, domains_of};
 
 /// Arguments of `skein tokenizer`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ struct TrainArgs {
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<()> {
     let Command::Train(args) = args.command;
-    let tasks = load_tasks(&TaskSource::File(args.tasks))?;
+    let tasks = TaskSet::load(&TaskSource::File(args.tasks))?.tasks;
     let wording = PromptTemplate::new(args.prompt, domains_of(&tasks));
     let texts: Vec<String> =
         tasks.iter().flat_map(|task| [Some(wording.task(task)), task.trace.clone()]).flatten().collect();

@@ -3,7 +3,10 @@
 //! A prompt and its response are encoded apart, here and in rollouts alike, so that the ids a policy is trained on are
 //! the ids it is prompted with and samples. Nothing is truncated: what does not fit is refused or dropped and counted.
 
-use anyhow::{Context, Result, bail};
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 use skein_core::config::{PromptConfig, TaskSource};
 use skein_core::reward::prompt::PromptTemplate;
 use skein_core::skill::{Domain, EntropyTable, Level, SkillKey};
@@ -15,24 +18,46 @@ use skein_io::tokenizer::Tokenizer;
 use crate::cli::UsageError;
 use crate::trainer::SftExample;
 
-/// The tasks of a source, in file or generation order.
-///
-/// # Errors
-/// When the file cannot be read or a line is not a task, naming both.
-pub fn load_tasks(source: &TaskSource) -> Result<Vec<CrossSkillTask>> {
-    Ok(load_numbered_tasks(source)?.into_iter().map(|(_, task)| task).collect())
+/// The tasks of a source, in file or generation order, and where each stands.
+pub struct TaskSet {
+    /// The tasks.
+    pub tasks: Vec<CrossSkillTask>,
+    /// Their file and the line of each; none where they are generated.
+    lines: Option<(PathBuf, Vec<usize>)>,
 }
 
-/// The tasks of a source, each with its line in the file, or its number where there is none. Errors as [`load_tasks`].
-pub(super) fn load_numbered_tasks(source: &TaskSource) -> Result<Vec<(usize, CrossSkillTask)>> {
-    match source {
-        TaskSource::File(path) => Ok(read_numbered_tasks(path).map_err(|error| UsageError(error.to_string()))?),
-        TaskSource::Procedural(spec) => {
-            let tasks = Synthesizer::new(spec.level, spec.split, spec.seed)
-                .tasks(spec.num_tasks as u64, spec.min_steps..=spec.max_steps)
-                .map_err(|error| UsageError(error.to_string()))?;
-            Ok((1..).zip(tasks).collect())
+impl TaskSet {
+    /// Reads or generates the tasks of `source`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or a line is not a task, naming both.
+    pub fn load(source: &TaskSource) -> Result<Self> {
+        match source {
+            TaskSource::File(path) => {
+                let numbered = read_numbered_tasks(path).map_err(|error| UsageError(error.to_string()))?;
+                let (lines, tasks) = numbered.into_iter().unzip();
+                Ok(Self { tasks, lines: Some((path.clone(), lines)) })
+            }
+            TaskSource::Procedural(spec) => {
+                let tasks = Synthesizer::new(spec.level, spec.split, spec.seed)
+                    .tasks(spec.num_tasks as u64, spec.min_steps..=spec.max_steps)
+                    .map_err(|error| UsageError(error.to_string()))?;
+                Ok(Self { tasks, lines: None })
+            }
         }
+    }
+
+    /// The tasks with their lines; empty where they are generated.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (usize, &CrossSkillTask)> {
+        self.lines.iter().flat_map(|(_, lines)| lines.iter().copied().zip(&self.tasks))
+    }
+
+    /// What is wrong with the task at `index`, with the place where to mend it.
+    pub(super) fn problem(&self, index: usize, problem: impl Display) -> UsageError {
+        UsageError(match &self.lines {
+            Some((path, lines)) => format!("{}:{}: {problem}", path.display(), lines[index]),
+            None => problem.to_string(),
+        })
     }
 }
 
@@ -120,22 +145,20 @@ impl<'a> PromptEncoder<'a> {
     /// Prompts of all tasks.
     ///
     /// # Errors
-    /// When a prompt is longer than `limit`, which `limit_name` sets, naming the task.
-    pub fn prompts(&self, tasks: &[CrossSkillTask], limit: usize, limit_name: &str) -> Result<Vec<Vec<u32>>> {
-        tasks
-            .iter()
-            .map(|task| {
-                let ids = self.task(task)?;
-                if ids.len() > limit {
-                    bail!(UsageError(format!(
-                        "task `{}`: its prompt has {} tokens, {limit_name} allows {limit}; allow more or leave the task out",
-                        task.id,
-                        ids.len()
-                    )));
-                }
-                Ok(ids)
-            })
-            .collect()
+    /// When a prompt cannot be encoded, or is longer than `limit`, which `limit_name` sets, naming the task.
+    pub fn prompts(&self, set: &TaskSet, limit: usize, limit_name: &str) -> Result<Vec<Vec<u32>>> {
+        let prompt = |(index, task): (usize, &CrossSkillTask)| {
+            let ids = self.task(task).map_err(|error| set.problem(index, format!("{error:#}")))?;
+            if ids.len() > limit {
+                let (id, found) = (&task.id, ids.len());
+                let problem = format!(
+                    "task `{id}`: its prompt has {found} tokens, {limit_name} allows {limit}; allow more or leave the task out"
+                );
+                return Err(set.problem(index, problem).into());
+            }
+            Ok(ids)
+        };
+        set.tasks.iter().enumerate().map(prompt).collect()
     }
 }
 

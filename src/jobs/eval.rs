@@ -13,7 +13,7 @@ use skein_core::task::CrossSkillTask;
 use skein_io::atomic::write_atomically;
 use skein_io::jsonl::write_jsonl;
 
-use super::data::load_tasks;
+use super::data::TaskSet;
 use super::progress::Progress;
 use super::rollout::{RolloutRequest, Rollouts, rollouts};
 use super::session::Session;
@@ -81,12 +81,13 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
     }
     let config = session.config.eval.clone();
     let source = config.tasks.as_ref().expect("a config with an eval stage has eval tasks");
-    let tasks = load_tasks(source)?;
+    let set = TaskSet::load(source)?;
     let model = session.model.clone();
     // A completion ends where the context does, whatever eval.sampling.max_new_tokens allows.
     let longest = model.config().max_position_embeddings - 1;
     let prompts =
-        session.encoder(&tasks)?.prompts(&tasks, longest, "the model's context, with a token to generate,")?;
+        session.encoder(&set.tasks)?.prompts(&set, longest, "the model's context, with a token to generate,")?;
+    let tasks = set.tasks;
     let mut engine = session.engine(model.as_ref())?;
     let started = Instant::now();
     let mut progress = Progress::new("eval", tasks.len() as u64, 0);
@@ -108,6 +109,8 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
         progress.update(done as u64, "");
     }
     drop(progress);
+    // What an evaluation asks of graders belongs to no step's metrics.
+    session.grader_counts.take();
     let evaluation = evaluate(session, state, &tasks, &batches, started.elapsed().as_secs_f64())?;
     report(&evaluation);
     write(session, state, &tasks, &evaluation, &batches)?;

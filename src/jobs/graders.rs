@@ -17,8 +17,25 @@ use skein_io::command_scorer::{CommandScorer, ScoreRequest};
 use skein_sandbox::{Limits, Policy, Protection, Sandbox};
 
 use super::code_runs::{CodeRuns, Counted};
+use super::judge_calls::{CountedJudge, JudgeCalls};
 use super::local_chat::LocalChat;
 use crate::cli::UsageError;
+
+/// What the back ends were asked and what came of it.
+#[derive(Debug, Clone, Default)]
+pub struct GraderCounts {
+    /// Programs that were run.
+    pub code: Arc<CodeRuns>,
+    /// Answers that were judged.
+    pub judge: Arc<JudgeCalls>,
+}
+
+impl GraderCounts {
+    /// All counts since the last look, under their names in metrics; counting begins anew.
+    pub fn take(&self) -> Vec<(&'static str, f64)> {
+        [self.code.take(), self.judge.take()].concat()
+    }
+}
 
 /// Which back ends some answers need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,7 +66,7 @@ pub fn policy_judge(config: &RewardConfig, needs: GraderNeeds) -> Option<Arc<Def
 
 /// The back ends that `needs` names, and the scorers that `config` brings.
 ///
-/// What programs come to is counted in `runs`; `policy` comes from [`policy_judge`], and only from whoever has a policy
+/// What they are asked is counted in `counts`; `policy` comes from [`policy_judge`], and only from whoever has a policy
 /// to let decide.
 ///
 /// # Errors
@@ -57,15 +74,15 @@ pub fn policy_judge(config: &RewardConfig, needs: GraderNeeds) -> Option<Arc<Def
 pub fn build_graders(
     config: &RewardConfig,
     needs: GraderNeeds,
-    runs: Arc<CodeRuns>,
+    counts: GraderCounts,
     policy: Option<Arc<DeferredJudge>>,
 ) -> Result<Graders> {
     let mut graders = Graders { time_limit: Duration::from_secs_f64(config.grader_secs), ..Graders::default() };
     if needs.code {
-        graders.code = Some(Arc::new(Counted { runner: start_sandbox(&config.sandbox)?, runs }));
+        graders.code = Some(Arc::new(Counted { runner: start_sandbox(&config.sandbox)?, runs: counts.code }));
     }
     if let Some(judge) = config.judge.as_ref().filter(|_| needs.judge) {
-        graders.judge = Some(build_judge(judge, policy)?);
+        graders.judge = Some(Arc::new(CountedJudge { judge: build_judge(judge, policy)?, calls: counts.judge }));
     }
     for (&domain, scorer) in &config.scorers {
         let scorer = CommandScorer::new(scorer.clone()).map_err(|error| UsageError(error.to_string()))?;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use skein_core::eval::mean;
-use skein_core::reward::scorers::ScoreError;
-use skein_core::reward::{Reward, RewardError};
+use skein_core::reward::Reward;
 use skein_core::rl::{AcceptedGroup, PromptLedger, ScoredGroup};
 use skein_core::skill::{Domain, Level};
 use skein_core::task::CrossSkillTask;
@@ -110,13 +109,6 @@ impl RlStep<'_> {
             ("timing_s/optimizer", timing(|timings| timings.optimizer)),
             ("perf/step_seconds", self.total.as_secs_f64()),
         ]);
-        let verdicts = sum(|round| round.num_judged as f64);
-        let failures = sum(|round| round.errors.iter().filter(|error| is_judges(error)).count() as f64);
-        if verdicts + failures > 0.0 {
-            metrics.push(("judge/verdicts", verdicts));
-            metrics.push(("judge/errors", failures));
-            metrics.push(("timing_s/judge", sum(|round| round.judging.as_secs_f64())));
-        }
         let entropies: Vec<f64> = self.rewards().filter_map(|reward| reward.entropy).collect();
         if let Some(entropy) = mean(&entropies) {
             metrics.push(("reward/entropy", entropy));
@@ -202,11 +194,6 @@ impl RlStep<'_> {
         let sum: f64 = self.updates.iter().map(|update| update.num_tokens as f64 * of(update)).sum();
         sum / num_tokens.max(1) as f64
     }
-}
-
-/// Whether it was the judge that failed.
-fn is_judges(error: &RewardError) -> bool {
-    matches!(error, RewardError::Step { source: ScoreError::Judge(_), .. })
 }
 
 fn domain_metric(domain: Domain) -> &'static str {

@@ -12,6 +12,7 @@ pub mod entropy;
 pub mod eval;
 mod graders;
 mod interrupt;
+mod judge_calls;
 mod loaded;
 mod local_chat;
 mod logprob_check;
@@ -35,8 +36,9 @@ use skein_core::config::{Config, Stage};
 
 pub use code_runs::CodeRuns;
 pub use embedder::Embedder;
-pub use graders::{GraderNeeds, build_graders};
+pub use graders::{GraderCounts, GraderNeeds, build_graders};
 pub use interrupt::{EXIT_INTERRUPTED, Interrupt};
+pub use judge_calls::JudgeCalls;
 pub use loaded::LoadedModel;
 pub use local_chat::LocalChat;
 pub use progress::{Progress, clock};

@@ -13,7 +13,7 @@ use skein_core::skill::Level;
 use skein_core::task::{CrossSkillTask, PromptSampler};
 
 use super::advantages::{set_advantages, training_groups};
-use super::data::{levels_of, load_tasks};
+use super::data::{TaskSet, levels_of};
 use super::metrics::RlStep;
 use super::progress::Progress;
 use super::rollout::{RolloutRequest, Rollouts, rollouts};
@@ -58,6 +58,12 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
     logprob_check::run(session, &mut engine, &trainer, &config, &prompts.ids)?;
     let schedule = mapping::rl_schedule(&config);
     let total = config.steps as u64;
+    if state.stage_step > total {
+        tracing::warn!(
+            "the rl stage has taken {} steps already, more than rl.steps = {total}: it ends here",
+            state.stage_step
+        );
+    }
     let mut progress = Progress::new("rl", total, state.stage_step);
     let mut watch = Watch::default();
 
@@ -120,7 +126,8 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         };
         progress.update(state.stage_step, &step.summary());
         let mut metrics = step.metrics();
-        metrics.extend(session.code_runs.take());
+        session.grader_counts.judge.add_time(batch.rounds.iter().map(|round| round.judging).sum());
+        metrics.extend(session.grader_counts.take());
         session.metrics.write(state.step, &metrics)?;
         watch.look(&metrics).iter().for_each(|warning| tracing::warn!(step = state.step, "{warning}"));
         session.dump_rollouts(state, &prompts.tasks, &batch.rounds)?;
@@ -138,8 +145,9 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
 
 fn load_prompts(session: &Session, config: &RlConfig, state: &RunState) -> Result<Prompts> {
     let source = config.tasks.as_ref().expect("a config with an RL stage has RL tasks");
-    let tasks = load_tasks(source)?;
-    let ids = session.encoder(&tasks)?.prompts(&tasks, config.max_prompt_tokens, MAX_PROMPT)?;
+    let set = TaskSet::load(source)?;
+    let ids = session.encoder(&set.tasks)?.prompts(&set, config.max_prompt_tokens, MAX_PROMPT)?;
+    let tasks = set.tasks;
     let levels = levels_of(&tasks, &entropy_table(&session.config)?);
     let seed = session.config.seed;
     let order = match &config.level_weights {

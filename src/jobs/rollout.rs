@@ -11,7 +11,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use serde_json::{Value, json};
 use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{Reward, RewardContext, RewardError, score_guarded};
@@ -23,6 +23,7 @@ use skein_io::tokenizer::Tokenizer;
 
 use super::engine_chat::EngineChat;
 use crate::engine::{DrawOrigin, Engine, Event, Hooks, Request};
+use crate::priority::give_way;
 
 /// Completions asked for: `num_samples` for each of some prompts.
 pub struct RolloutRequest<'a> {
@@ -54,8 +55,6 @@ pub struct Rollouts {
     pub texts: Vec<Vec<String>>,
     /// Graders that failed.
     pub errors: Vec<RewardError>,
-    /// Steps that a judge scored.
-    pub num_judged: usize,
     /// Tokens sampled.
     pub num_tokens: usize,
     /// Completions sampled, those without a verdict among them.
@@ -64,7 +63,7 @@ pub struct Rollouts {
     pub num_truncated: usize,
     /// Wall time of generation.
     pub generation: Duration,
-    /// Wall time of the policy's judging.
+    /// Wall time of the policy's judging, which other judges do beside generation.
     pub judging: Duration,
     /// Wall time of scoring that neither generation nor judging covered.
     pub scoring: Duration,
@@ -121,7 +120,7 @@ pub fn rollouts(engine: &mut Engine<'_>, scoring: &Scoring<'_>, request: &Rollou
         .collect();
     let decode = |ids: &[u32]| tokenizer.decode_visible(ids).unwrap_or_default();
     let verdicts = Verdicts::new(requests.len(), request.num_samples);
-    let (generated, generation, judging) = grading_threads().in_place_scope(|scope| {
+    let (generated, generation, judging) = grading_threads()?.in_place_scope(|scope| {
         let task = |prompt: usize| request.prompts[prompt].1;
         let score = |prompt, sample, text: String| {
             let (task, verdicts) = (task(prompt), &verdicts);
@@ -155,7 +154,6 @@ pub fn rollouts(engine: &mut Engine<'_>, scoring: &Scoring<'_>, request: &Rollou
         groups: Vec::with_capacity(generated.len()),
         texts: Vec::with_capacity(generated.len()),
         errors: Vec::new(),
-        num_judged: 0,
         num_tokens: 0,
         num_responses: 0,
         num_truncated: 0,
@@ -174,7 +172,6 @@ pub fn rollouts(engine: &mut Engine<'_>, scoring: &Scoring<'_>, request: &Rollou
             let (reward, text) = verdict.expect("every finished completion was scored before the scope ended");
             match reward {
                 Ok(reward) => {
-                    rollouts.num_judged += rewards.judged(task, &text).len();
                     group.rollouts.push(ScoredRollout { completion, reward });
                     texts.push(text);
                 }
@@ -211,23 +208,17 @@ impl Verdicts {
     }
 }
 
-/// The lowest scheduling priority.
-const LOWEST_PRIORITY: i32 = 19;
-
 /// Threads for graders, one a core, at the lowest priority: a busy thread beside a matrix product at equal priority
 /// would double its time, since its halves wait for each other.
-fn grading_threads() -> &'static ThreadPool {
-    static THREADS: LazyLock<ThreadPool> = LazyLock::new(|| {
+///
+/// # Errors
+/// When the system has no thread left.
+fn grading_threads() -> Result<&'static ThreadPool> {
+    static THREADS: LazyLock<Result<ThreadPool, ThreadPoolBuildError>> = LazyLock::new(|| {
         ThreadPoolBuilder::new()
             .thread_name(|index| format!("grader {index}"))
-            .start_handler(|_| {
-                // On Linux this is the calling thread's alone; where it is refused, graders only run less meekly.
-                if let Err(error) = rustix::process::nice(LOWEST_PRIORITY) {
-                    tracing::debug!("graders keep their priority: {error}");
-                }
-            })
+            .start_handler(|_| give_way("a grader"))
             .build()
-            .expect("the system can start a few threads")
     });
-    &THREADS
+    THREADS.as_ref().context("starting the threads of the graders")
 }

@@ -24,10 +24,9 @@ use skein_io::metrics::{MetricsOptions, MetricsWriter};
 use skein_io::tokenizer::Tokenizer;
 use tch::{Device, Kind};
 
-use super::code_runs::CodeRuns;
 use super::data::{PromptEncoder, domains_of};
 use super::embedder::Embedder;
-use super::graders::{GraderNeeds, build_graders, policy_judge};
+use super::graders::{GraderCounts, GraderNeeds, build_graders, policy_judge};
 use super::interrupt::Interrupt;
 use super::loaded::chat_template;
 use super::mapping;
@@ -58,15 +57,15 @@ pub struct Session {
     pub template: Option<ChatTemplate>,
     /// Scores responses.
     pub rewards: RewardContext,
-    /// What became of the programs among them.
-    pub code_runs: Arc<CodeRuns>,
+    /// What was asked of graders for them.
+    pub grader_counts: GraderCounts,
     /// Step metrics.
     pub metrics: MetricsWriter,
     /// Before the directory, whose lock must outlive what is written into it.
     saving: RefCell<BackgroundSave>,
     /// The run's directory.
     pub run: RunDir,
-    /// Ctrl-C.
+    /// Ctrl-C, SIGTERM and a closed terminal.
     pub interrupt: Interrupt,
     /// The judge among the graders of `rewards`, where it is the policy; there is a template then.
     policy_judge: Option<Arc<DeferredJudge>>,
@@ -97,11 +96,11 @@ impl Session {
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
     pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<Option<(Self, RunState)>> {
         let tasks = stage_tasks(&config)?;
-        let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, tasks)| tasks);
+        let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, set)| &set.tasks);
         let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
-        let code_runs: Arc<CodeRuns> = Arc::default();
+        let grader_counts = GraderCounts::default();
         let policy_judge = policy_judge(&config.reward, needs);
-        let graders = build_graders(&config.reward, needs, code_runs.clone(), policy_judge.clone())?;
+        let graders = build_graders(&config.reward, needs, grader_counts.clone(), policy_judge.clone())?;
         let rewards = reward_context(&config)?.with_graders(graders);
         check_tasks(&tasks, &rewards)?;
         if config.model.dtype != Dtype::F32 {
@@ -118,9 +117,13 @@ impl Session {
         let weights = resumed.as_ref().map(|loaded| loaded.dir.clone());
         let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), |loaded| saved_state(&config, loaded))?;
         if run.is_finished(&config, &state) {
+            let steps = config.rl.steps;
             let longer = match state.rl_asked {
                 0 => String::new(),
-                asked => format!("; a larger rl.steps than {asked} would make its rl stage longer"),
+                asked => format!(
+                    "; its rl stage was made with rl.steps = {asked} and is now asked for {steps}: a larger rl.steps than \
+                     {asked} would make it longer"
+                ),
             };
             tracing::info!("{} has finished, there is nothing to do{longer}", out.display());
             return Ok(None);
@@ -133,9 +136,9 @@ impl Session {
             let problem = "reward.judge.policy: the model has no chat template, and a judge is asked in chat form";
             return Err(UsageError(problem.into()).into());
         }
-        if let Some((_, tasks)) = tasks.iter().find(|(stage, _)| *stage == Stage::Rl) {
-            let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(tasks))?;
-            encoder.prompts(tasks, config.rl.max_prompt_tokens, MAX_PROMPT)?;
+        if let Some((_, set)) = tasks.iter().find(|(stage, _)| *stage == Stage::Rl) {
+            let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(&set.tasks))?;
+            encoder.prompts(set, config.rl.max_prompt_tokens, MAX_PROMPT)?;
         }
         run.create(&config.to_toml(), config.seed)?;
         let checkpoints = CheckpointManager::new(run.root(), keep_last)?;
@@ -147,7 +150,7 @@ impl Session {
         let session = Self {
             template,
             rewards,
-            code_runs,
+            grader_counts,
             policy_judge,
             model: Rc::from(start.pretrained.model),
             config_json: start.pretrained.config_json,

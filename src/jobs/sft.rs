@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use skein_core::task::PromptSampler;
 
-use super::data::load_tasks;
+use super::data::TaskSet;
 use super::progress::Progress;
 use super::session::Session;
 use super::state::{Learned, RunState, StageEnd};
@@ -59,7 +59,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
 fn load_examples(session: &Session) -> Result<Vec<SftExample>> {
     let config = &session.config.sft;
     let source = config.tasks.as_ref().expect("a config with an SFT stage has SFT tasks");
-    let tasks = load_tasks(source)?;
+    let tasks = TaskSet::load(source)?.tasks;
     let encoder = session.encoder(&tasks)?;
     let mut examples = Vec::with_capacity(tasks.len());
     for task in &tasks {

@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::Result;
 use skein_core::config::{Config, Stage, TaskSource, known_skills};
 use skein_core::reward::RewardContext;
-use skein_core::reward::format::{StepCount, parse_response};
-use skein_core::task::{CrossSkillTask, unknown_skills};
+use skein_core::reward::format::trace_problem;
+use skein_core::task::unknown_skills;
 
-use super::data::load_numbered_tasks;
+use super::data::TaskSet;
 use super::session::{entropy_table, skill_bank};
 use crate::cli::UsageError;
 
@@ -19,23 +19,23 @@ use crate::cli::UsageError;
 ///
 /// # Errors
 /// When a file, the table or the bank can't be read.
-pub(super) fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillTask>)>> {
+pub(super) fn stage_tasks(config: &Config) -> Result<Vec<(Stage, TaskSet)>> {
     let known = known_skills(&skill_bank(config)?, Some(&entropy_table(config)?));
     let sources = [(Stage::Sft, &config.sft.tasks), (Stage::Rl, &config.rl.tasks), (Stage::Eval, &config.eval.tasks)];
     let mut stages = Vec::new();
     let mut files: Vec<&Path> = Vec::new();
     for (stage, source) in sources.into_iter().filter(|(stage, _)| config.uses_tasks(*stage)) {
         let Some(source) = source else { continue };
-        let numbered = load_numbered_tasks(source)?;
+        let set = TaskSet::load(source)?;
         if let TaskSource::File(path) = source
             && !files.contains(&path.as_path())
         {
-            for unknown in unknown_skills(numbered.iter().map(|(line, task)| (*line, task)), &known) {
+            for unknown in unknown_skills(set.numbered(), &known) {
                 tracing::warn!("{}:{}: {unknown}", path.display(), unknown.line);
             }
             files.push(path);
         }
-        stages.push((stage, numbered.into_iter().map(|(_, task)| task).collect()));
+        stages.push((stage, set));
     }
     Ok(stages)
 }
@@ -43,25 +43,18 @@ pub(super) fn stage_tasks(config: &Config) -> Result<Vec<(Stage, Vec<CrossSkillT
 /// That every task of every stage can be used.
 ///
 /// # Errors
-/// The first that can't, and why.
-pub(super) fn check_tasks(tasks: &[(Stage, Vec<CrossSkillTask>)], rewards: &RewardContext) -> Result<()> {
-    for (stage, task) in tasks.iter().flat_map(|(stage, tasks)| tasks.iter().map(move |task| (stage, task))) {
-        let problem = match stage {
-            Stage::Sft => trace_problem(task),
-            Stage::Rl | Stage::Eval => rewards.check_task(task).err().map(|error| error.to_string()),
-        };
-        if let Some(problem) = problem {
-            return Err(UsageError(problem).into());
+/// The first that can't, where it stands, and why.
+pub(super) fn check_tasks(stages: &[(Stage, TaskSet)], rewards: &RewardContext) -> Result<(), UsageError> {
+    for (stage, set) in stages {
+        for (index, task) in set.tasks.iter().enumerate() {
+            let problem = match stage {
+                Stage::Sft => trace_problem(task),
+                Stage::Rl | Stage::Eval => rewards.check_task(task).err().map(|error| error.to_string()),
+            };
+            if let Some(problem) = problem {
+                return Err(set.problem(index, problem));
+            }
         }
     }
     Ok(())
-}
-
-/// Why a task can't be imitated: no trace, or one that would earn nothing.
-fn trace_problem(task: &CrossSkillTask) -> Option<String> {
-    let Some(trace) = &task.trace else {
-        return Some(format!("task `{}` has no trace to imitate; SFT needs one in every task", task.id));
-    };
-    let malformed = parse_response(trace, task.steps.len(), StepCount::Strict).err()?;
-    Some(format!("task `{}`: its trace does not keep the response format: {malformed}", task.id))
 }

@@ -276,6 +276,18 @@ fn an_rl_stage_that_others_build_on_stays_as_long_as_it_is() {
 }
 
 #[test]
+fn a_run_that_is_past_what_it_is_asked_for_says_so() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let mut child = bench.start_until(&out, 9, &["--set", "rl.steps=50"].map(str::to_owned));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // `latest` may still have been the checkpoint before.
+    let said = bench.said(&out, &["--resume", "auto", "--set", "rl.steps=1"]);
+    assert!(said.contains("more than rl.steps = 1: it ends here"), "{said}");
+}
+
+#[test]
 fn a_skill_that_nothing_knows_is_said_at_the_start() {
     let bench = Bench::new();
     let tasks = bench.out("tasks.jsonl");
