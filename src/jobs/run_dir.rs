@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde_json::json;
 use skein_core::config::{Config, Stage};
+use skein_core::excerpt::{MESSAGE_CHARS, excerpt};
 use skein_io::atomic::write_atomically;
 
 use super::state::RunState;
@@ -82,11 +83,16 @@ impl RunDir {
                 ))
                 .into());
             }
-            let before =
-                fs::read_to_string(&config_path).with_context(|| format!("reading {}", config_path.display()))?;
+            let before = fs::read(&config_path).with_context(|| format!("reading {}", config_path.display()))?;
             refuse_other_training(&before, config, &config_path)?;
         } else if root.exists() && !root.is_dir() {
             return Err(UsageError(format!("{} is a file, --out takes a directory", root.display())).into());
+        } else if root.join("latest").is_symlink() {
+            return Err(DamagedConfig {
+                path: config_path,
+                problem: "it is not there, but the run's checkpoints are".into(),
+            }
+            .into());
         } else if root.is_dir() && !is_hardly_begun(root)? {
             return Err(UsageError(format!(
                 "{} is not empty and holds no run (no config.toml): choose another --out",
@@ -163,7 +169,8 @@ impl RunDir {
             "started_unix_s": started,
         });
         let path = self.root.join("environment.json");
-        fs::write(&path, format!("{environment:#}\n")).with_context(|| format!("writing {}", path.display()))
+        write_atomically(&path, format!("{environment:#}\n").as_bytes())
+            .with_context(|| format!("writing {}", path.display()))
     }
 }
 
@@ -201,11 +208,32 @@ fn is_hardly_begun(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn refuse_other_training(before: &str, now: &str, path: &Path) -> Result<()> {
-    let parse = |text: &str| {
-        text.parse::<toml::Table>().with_context(|| format!("{} is not the TOML that a run writes", path.display()))
-    };
-    let differences = differing_keys("", &toml::Value::Table(parse(before)?), &toml::Value::Table(parse(now)?));
+/// A run's own config that is not what the run wrote.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{file} is damaged: {problem}. Put it back, or write it again from what the run was started with: skein config show \
+     CONFIG --set … > {file}",
+    file = .path.display()
+)]
+struct DamagedConfig {
+    path: PathBuf,
+    problem: String,
+}
+
+fn refuse_other_training(before: &[u8], now: &str, path: &Path) -> Result<()> {
+    let damaged = |problem: String| DamagedConfig { path: path.to_owned(), problem };
+    let before = str::from_utf8(before).map_err(|_| damaged("it is not text".into()))?;
+    let before: toml::Table = before.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| before[..span.start].matches('\n').count() + 1);
+        damaged(format!("line {line} is not TOML: {}", excerpt(error.message(), MESSAGE_CHARS)))
+    })?;
+    let now: toml::Table = now.parse().context("reading the config of this run")?;
+    // A run writes all of them; a file that was cut short must not look like one with other settings.
+    let missing: Vec<&str> = now.keys().filter(|key| !before.contains_key(*key)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(damaged(format!("it lacks {}", missing.join(", "))).into());
+    }
+    let differences = differing_keys("", &toml::Value::Table(before), &toml::Value::Table(now));
     let training: Vec<_> = differences.into_iter().filter(|key| !may_change(key)).collect();
     if training.is_empty() {
         return Ok(());
@@ -269,12 +297,34 @@ mod tests {
     fn a_longer_run_may_go_on_but_not_a_different_one() {
         let before = "seed = 1\n[rl]\nsteps = 5\nlr = 1e-6\n";
         let path = Path::new("config.toml");
-        refuse_other_training(before, "seed = 1\n[rl]\nsteps = 9\nlr = 1e-6\n", path).unwrap();
-        let error = refuse_other_training(before, "seed = 1\n[rl]\nsteps = 5\nlr = 2e-6\n", path).unwrap_err();
+        refuse_other_training(before.as_bytes(), "seed = 1\n[rl]\nsteps = 9\nlr = 1e-6\n", path).unwrap();
+        let error =
+            refuse_other_training(before.as_bytes(), "seed = 1\n[rl]\nsteps = 5\nlr = 2e-6\n", path).unwrap_err();
         assert!(error.to_string().contains("rl.lr"), "{error}");
         let sft = |steps: usize| format!("[sft]\nmax_steps = {steps}\n");
-        let error = refuse_other_training(&sft(5), &sft(9), path).unwrap_err();
+        let error = refuse_other_training(sft(5).as_bytes(), &sft(9), path).unwrap_err();
         assert!(error.is::<UsageError>() && error.to_string().contains("SFT can't be made longer"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_config_is_said_to_be_and_not_taken_for_other_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        let now = "seed = 1\nname = \"a\"\n[rl]\nsteps = 5\n";
+        for (damaged, expected) in [
+            (&b""[..], "it lacks seed, name, rl"),
+            (b"seed = 1\nname = \"a\"\n", "it lacks rl"),
+            (b"seed = 1\nname = \"a", "line 2 is not TOML"),
+            (b"\x00\xff\xfe", "it is not text"),
+        ] {
+            fs::write(&path, damaged).unwrap();
+            let error = RunDir::check(folder.path(), now, &Resume::Auto).unwrap_err().to_string();
+            assert!(error.contains("config.toml is damaged: ") && error.contains(expected), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("step_000001", folder.path().join("latest")).unwrap();
+        let error = RunDir::check(folder.path(), now, &Resume::Auto).unwrap_err().to_string();
+        assert!(error.contains("it is not there, but the run's checkpoints are"), "{error}");
     }
 
     #[test]

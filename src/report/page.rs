@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::Result;
+use skein_io::metrics::{Row, read_metrics};
 
 use super::chart::{Series, line_chart};
 use super::table::{Arm, render, run_name};
@@ -33,7 +32,7 @@ pre{background:#f6f6f4;padding:1em;overflow-x:auto}.charts{display:flex;flex-wra
 /// # Errors
 /// When a run's metrics cannot be read.
 pub fn render_page(runs: &[PathBuf], arms: &[Arm]) -> Result<String> {
-    let curves = runs.iter().map(|run| Ok((run_name(run), read_metrics(run)?))).collect::<Result<Vec<_>>>()?;
+    let curves = runs.iter().map(|run| Ok((run_name(run), curves_of(run)?))).collect::<Result<Vec<_>>>()?;
     let mut html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Skein report</title><style>{STYLE}</style>\
          <h1>Skein report</h1><pre>{}</pre><div class=\"charts\">",
@@ -54,18 +53,15 @@ pub fn render_page(runs: &[PathBuf], arms: &[Arm]) -> Result<String> {
 }
 
 /// Every metric's `(step, value)` points.
-fn read_metrics(run: &Path) -> Result<BTreeMap<String, Vec<(f64, f64)>>> {
-    let path = run.join("metrics.jsonl");
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+fn curves_of(run: &Path) -> Result<BTreeMap<String, Vec<(f64, f64)>>> {
+    let rows = read_metrics(run)?;
+    if rows.is_empty() {
+        tracing::warn!("{} has no metrics: the page is without its curves", run.display());
+    }
     let mut metrics: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for (index, line) in text.lines().enumerate() {
-        let record: BTreeMap<String, Value> =
-            serde_json::from_str(line).with_context(|| format!("{}:{}", path.display(), index + 1))?;
-        let step = record.get("step").and_then(Value::as_f64).unwrap_or(index as f64);
-        for (name, value) in record {
-            if let Some(value) = value.as_f64().filter(|_| name != "step") {
-                metrics.entry(name).or_default().push((step, value));
-            }
+    for Row { step, values, .. } in rows {
+        for (name, value) in values {
+            metrics.entry(name).or_default().push((step as f64, value));
         }
     }
     Ok(metrics)

@@ -288,6 +288,85 @@ fn a_run_that_is_past_what_it_is_asked_for_says_so() {
 }
 
 #[test]
+fn a_task_that_cannot_be_used_is_told_by_file_and_line() {
+    let bench = Bench::new();
+    let tasks = bench.out("tasks.jsonl");
+    let good = skein(&[
+        "synth",
+        "--procedural",
+        "--n",
+        "1",
+        "--single",
+        "--level",
+        "tiny",
+        "--traces",
+        "--out",
+        tasks.to_str().unwrap(),
+    ]);
+    assert!(good.status.success());
+    let good = fs::read_to_string(&tasks).unwrap();
+    let bad = |domain: &str, answer: &str, trace: &str| {
+        let step = format!(r#"{{"question":"q","answer":{answer},"domain":"{domain}","skill":"Area Calculation"}}"#);
+        format!("{{\"id\":\"bad\",\"scenario\":\"\"{trace},\"steps\":[{step}]}}\n")
+    };
+    let of = |stage: &str| format!("{stage}.tasks={{file={tasks:?}}}");
+    for (stage, line, expected) in [
+        ("sft", bad("math", "\"1\"", ""), "tasks.jsonl:3: task `bad` has no trace to imitate"),
+        ("sft", bad("math", "\"1\"", ",\"trace\":\"1\""), "tasks.jsonl:3: task `bad`: its trace does not keep"),
+        (
+            "rl",
+            bad("creative_writing", "\"1\"", ""),
+            "tasks.jsonl:3: task `bad`, step 1: the domain `creative_writing` needs",
+        ),
+        ("eval", bad("coding", "\"1\"", ""), "tasks.jsonl:3: task `bad`, step 1: the gold answer of a coding step"),
+        (
+            "rl",
+            bad("math", "\"1\"", "").replace("\"q\"", &format!("{:?}", "why ".repeat(300))),
+            "tasks.jsonl:3: task `bad`: its prompt has",
+        ),
+    ] {
+        fs::write(&tasks, format!("{good}\n{line}")).unwrap();
+        bench.refused(
+            &bench.out("run"),
+            &["--set", &of(stage), "--set", "rl.max_prompt_tokens=500", "--set", "rl.micro_batch_tokens=512"],
+            2,
+            expected,
+        );
+    }
+}
+
+#[test]
+fn what_is_damaged_in_a_runs_directory_is_named() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let stages = ["--set", "stages=[\"sft\",\"eval\"]", "--set", "sft.save_every=1"];
+    bench.train(&out, &stages);
+    let resume = [&stages[..], &["--resume", "auto"]].concat();
+    let report = |code: i32, expected: &str| assert_refused(&["report", out.to_str().unwrap()], code, expected);
+    let (config, metrics) = (out.join("config.toml"), out.join("metrics.jsonl"));
+    let [whole_config, whole_metrics] = [&config, &metrics].map(|path| fs::read_to_string(path).unwrap());
+
+    fs::write(&config, &whole_config[..whole_config.find("[reward]").unwrap()]).unwrap();
+    bench.refused(&out, &resume, 1, "config.toml is damaged: it lacks ");
+    fs::write(&config, &whole_config[..whole_config.find("lr =").unwrap() + 5]).unwrap();
+    bench.refused(&out, &resume, 1, "config.toml is damaged: line ");
+    fs::write(&config, &whole_config).unwrap();
+
+    // Cut short by a kill: what is whole counts, what is lost is said where it is to be gone on from.
+    fs::write(&metrics, &whole_metrics[..whole_metrics.find('\n').unwrap() + 5]).unwrap();
+    report(0, "");
+    fs::remove_dir_all(out.join("eval")).unwrap();
+    let said = bench.said(&out, &resume);
+    assert!(said.contains("metrics.jsonl: the records after step 1 up to step 6 are lost"), "{said}");
+
+    fs::write(&metrics, format!("{{\"step\":1,\n{whole_metrics}")).unwrap();
+    let expected = "metrics.jsonl:1: not a metrics record: EOF while parsing";
+    report(1, expected);
+    fs::remove_dir_all(out.join("eval")).unwrap();
+    bench.refused(&out, &resume, 1, expected);
+}
+
+#[test]
 fn a_skill_that_nothing_knows_is_said_at_the_start() {
     let bench = Bench::new();
     let tasks = bench.out("tasks.jsonl");

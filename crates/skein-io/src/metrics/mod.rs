@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use serde_json::{Map, Value};
+use skein_core::excerpt::{MESSAGE_CHARS, QUOTED_CHARS, excerpt};
 
 mod append;
 mod csv;
@@ -36,7 +37,7 @@ pub enum MetricsError {
         path: PathBuf,
     },
     /// A line of metrics.jsonl that is none of ours.
-    #[error("{}:{line}: not a metrics record: {message}", path.display())]
+    #[error("{}:{line}: not a metrics record: {message}; mend the line or remove it", path.display())]
     Record {
         /// The file.
         path: PathBuf,
@@ -64,12 +65,13 @@ pub struct MetricsOptions {
 
 /// One row of metrics.
 #[derive(Debug, Clone, PartialEq)]
-struct Row {
+pub struct Row {
     /// Steps of the whole run so far, over all stages.
-    step: u64,
+    pub step: u64,
     /// Seconds since 1970.
-    time: f64,
-    values: Vec<(String, f64)>,
+    pub time: f64,
+    /// Names and values; a value that was not finite is NaN.
+    pub values: Vec<(String, f64)>,
 }
 
 /// Writes a run's metrics.
@@ -94,10 +96,16 @@ impl MetricsWriter {
     }
 
     /// Continues the files of the run in `directory` after `step`: later records are dropped, and so is a last line that a
-    /// kill cut short.
+    /// kill cut short. Records that should be there and are not are warned of.
     pub fn resume(directory: &Path, options: MetricsOptions, step: u64) -> Result<Self, MetricsError> {
-        let mut rows = read_rows(&jsonl_path(directory))?;
+        let (mut rows, is_torn) = read_rows(&jsonl_path(directory))?;
         rows.retain(|row| row.step <= step);
+        // A kill tears the record of a step that no checkpoint has seen yet.
+        let last = rows.last().map_or(0, |row| row.step);
+        if last < step && (is_torn || rows.is_empty()) {
+            let path = jsonl_path(directory);
+            tracing::warn!("{}: the records after step {last} up to step {step} are lost", path.display());
+        }
         for entry in fs::read_dir(directory).map_err(MetricsError::io(directory))? {
             let path = entry.map_err(MetricsError::io(directory))?.path();
             if tfevents::is_event_file(&path) {
@@ -149,29 +157,44 @@ fn json_line(row: &Row) -> String {
     Value::Object(record).to_string() + "\n"
 }
 
-/// The rows of a metrics.jsonl, without a last line that is not whole; none when there is no file.
-fn read_rows(path: &Path) -> Result<Vec<Row>, MetricsError> {
-    let text = match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+/// The rows of the run in `directory`, in the order they were written; none where there are no metrics yet.
+///
+/// # Errors
+/// A line that is no record, but for a last one that was cut short.
+pub fn read_metrics(directory: &Path) -> Result<Vec<Row>, MetricsError> {
+    read_rows(&jsonl_path(directory)).map(|(rows, _)| rows)
+}
+
+/// The rows of a metrics.jsonl, and whether its last line was not whole and is left out; none when there is no file.
+fn read_rows(path: &Path) -> Result<(Vec<Row>, bool), MetricsError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), false)),
         Err(error) => return Err(MetricsError::io(path)(error)),
     };
     let mut rows = Vec::new();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         // A record and its line break are written in one piece: a line without one was cut short.
-        let Some(line) = line.strip_suffix('\n') else { break };
+        let Some(line) = line.strip_suffix(b"\n") else { return Ok((rows, true)) };
         let record = |message: String| MetricsError::Record { path: path.to_owned(), line: index + 1, message };
-        let fields: Map<String, Value> = serde_json::from_str(line).map_err(|error| record(error.to_string()))?;
+        let fields: Map<String, Value> = serde_json::from_slice(line)
+            .map_err(|error| record(excerpt(&error.to_string(), MESSAGE_CHARS).into_owned()))?;
         let step = fields.get("step").and_then(Value::as_u64).ok_or_else(|| record("there is no step".into()))?;
         let time = fields.get("time").and_then(Value::as_f64).ok_or_else(|| record("there is no time".into()))?;
         let values = fields
             .into_iter()
             .filter(|(name, _)| name != "step" && name != "time")
-            .map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN)))
-            .collect();
+            .map(|(name, value)| match value {
+                Value::Null => Ok((name, f64::NAN)),
+                value => match value.as_f64() {
+                    Some(number) => Ok((name, number)),
+                    None => Err(record(format!("`{}` is no number", excerpt(&name, QUOTED_CHARS)))),
+                },
+            })
+            .collect::<Result<_, _>>()?;
         rows.push(Row { step, time, values });
     }
-    Ok(rows)
+    Ok((rows, false))
 }
 
 #[cfg(test)]

@@ -195,7 +195,17 @@ fn a_torn_last_line_is_dropped_and_a_bad_one_is_an_error() {
 
     fs::write(&path, format!("{{\"a\":1}}\n{whole}")).unwrap();
     let error = MetricsWriter::resume(dir.path(), ALL, 1000).err().unwrap().to_string();
-    assert!(error.ends_with("metrics.jsonl:1: not a metrics record: there is no step"), "{error}");
+    assert!(error.contains("metrics.jsonl:1: not a metrics record: there is no step"), "{error}");
+    for (bad, expected) in [
+        (&b"\xff{}"[..], "metrics.jsonl:1: not a metrics record: expected value"),
+        (b"{\"step\":1,\"time\":2,\"a\xff\":3}", "metrics.jsonl:1: not a metrics record: invalid unicode"),
+        (b"{\"step\":1,\"time\":2,\"a\":\"b\"}", "metrics.jsonl:1: not a metrics record: `a` is no number"),
+        (b"", "metrics.jsonl:1: not a metrics record: EOF"),
+    ] {
+        fs::write(&path, [bad, b"\n", whole.as_bytes()].concat()).unwrap();
+        let error = read_metrics(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error} lacks {expected}");
+    }
 }
 
 #[test]
