@@ -325,6 +325,24 @@ epochs = 0
 }
 
 #[test]
+fn a_micro_batch_holds_a_whole_sequence() {
+    let sections = [
+        ("rl", "rl.max_prompt_tokens + rl.sampling.max_new_tokens (4096)", 4096),
+        ("sft", "sft.max_length (1024)", 1024),
+    ];
+    for (section, longest, least) in sections {
+        let set = |tokens: usize| format!("{section}.micro_batch_tokens={tokens}");
+        for tokens in [0, 5, least - 1] {
+            let set = set(tokens);
+            let key = format!("{section}.micro_batch_tokens");
+            let expected = format!("--set {set}: {key}: is {tokens}, less than one sequence of {longest}");
+            assert_eq!(problems(VALID, &[&set]), [expected]);
+        }
+        load_text(VALID, &[&set(least)]).unwrap();
+    }
+}
+
+#[test]
 fn a_scratch_model_is_checked_against_the_lengths_of_the_stages() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("tokenizer.json"), "{}").unwrap();

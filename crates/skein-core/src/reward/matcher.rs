@@ -207,6 +207,15 @@ mod tests {
         }
     }
 
+    /// Loses the last vector of one side of a search.
+    struct Forgetful(TextRole);
+
+    impl Embed for Forgetful {
+        fn embed(&self, texts: &[String], role: TextRole) -> Result<Vec<Vec<f32>>, String> {
+            Ok(vec![vec![1.0]; texts.len() - usize::from(role == self.0)])
+        }
+    }
+
     fn label(text: &str) -> SkillLabel<'_> {
         SkillLabel::split(text)
     }
@@ -243,5 +252,21 @@ mod tests {
         let nearest = matcher.nearest_keys(&label("Math, Percentage"), 2).unwrap();
         assert_eq!((nearest[0].0.to_string().as_str(), nearest.len()), ("Math, Percentages", 2));
         assert!(nearest[0].1 > nearest[1].1 && nearest[0].1 <= 1.0 + f32::EPSILON);
+    }
+
+    #[test]
+    fn a_lost_vector_is_an_error_and_nobodys_match() {
+        let matcher = |role| SkillMatcher::nearest(bank(), Box::new(Forgetful(role)), 0.5);
+        let lost = |vectors: usize, texts: &str| EmbedError(format!("{vectors} vectors came back for {texts}"));
+        assert_eq!(matcher(TextRole::Key).err(), Some(lost(2, "3 texts")));
+        let matcher = matcher(TextRole::Query).unwrap();
+        let labels = ["Math, Percentage", "zzz"].map(label);
+        for _ in 0..2 {
+            assert_eq!(matcher.prepare(labels.iter().copied()), Err(lost(1, "2 labels")));
+            for label in &labels {
+                assert_eq!(matcher.resolve(label), Err(lost(0, "1 labels")));
+                assert_eq!(matcher.nearest_keys(label, 2), Err(lost(0, "1 labels")));
+            }
+        }
     }
 }
