@@ -78,7 +78,9 @@ fn charged_kl(completion: &TrainingCompletion, config: &RlConfig) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use skein_core::rl::AdvantageNorm;
+    use proptest::prelude::*;
+    use skein_core::reward::Reward;
+    use skein_core::rl::{AdvantageNorm, FilterMetric, PromptLedger, ScoredGroup, ScoredRollout};
     use skein_core::types::Completion;
 
     use super::*;
@@ -147,5 +149,63 @@ mod tests {
         assert_eq!(training[0].completions[0].loss_mask, Some(vec![false; 10]));
         assert_eq!(training[0].completions[1].loss_mask, None);
         assert_close(&advantages(&groups, &config, -1.0), &[-0.5, 0.5]);
+    }
+
+    /// Any ids, among them the few that models pad and stop with, and why the completion ended: nothing follows from either.
+    fn completion() -> impl Strategy<Value = Completion> {
+        let token = (prop_oneof![0..4u32, any::<u32>()], -30f32..0.0);
+        let reason = prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length)];
+        (prop::collection::vec(token, 1..12), reason).prop_map(|(tokens, finish_reason)| {
+            let (token_ids, logprobs) = tokens.into_iter().unzip();
+            Completion { token_ids, logprobs, finish_reason }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn from_sampler_to_trainer_no_id_and_no_bit_changes(
+            prompt_ids in prop::collection::vec(prop::collection::vec(any::<u32>(), 1..6), 1..4),
+            sampled in prop::collection::vec(prop::collection::vec(completion(), 2..5), 1..6),
+            mask_truncated: bool,
+        ) {
+            let scored = |(group, completions): (usize, &Vec<Completion>)| ScoredGroup {
+                prompt: group % prompt_ids.len(),
+                rollouts: completions
+                    .iter()
+                    .enumerate()
+                    .map(|(sample, completion)| ScoredRollout {
+                        completion: completion.clone(),
+                        reward: Reward {
+                            total: sample as f64,
+                            answer: 0.0,
+                            entropy: None,
+                            steps: Vec::new(),
+                            malformed: None,
+                            num_out_of_bank: None,
+                        },
+                    })
+                    .collect(),
+            };
+            let mut ledger = PromptLedger::default();
+            ledger.enter(sampled.iter().enumerate().map(scored).collect(), 0, Some(FilterMetric::Total));
+            // As a checkpoint keeps groups that wait.
+            let mut ledger: PromptLedger = serde_json::from_str(&serde_json::to_string(&ledger).unwrap()).unwrap();
+            let accepted = ledger.take(sampled.len());
+            let config = RlConfig { mask_truncated, ..config() };
+            let training = training_groups(&accepted, &prompt_ids, &config);
+            prop_assert_eq!(training.len(), sampled.len());
+            for (group, (training, sampled)) in training.iter().zip(&sampled).enumerate() {
+                prop_assert_eq!(&training.prompt_ids, &prompt_ids[group % prompt_ids.len()]);
+                prop_assert_eq!(training.completions.len(), sampled.len());
+                for (training, sampled) in training.completions.iter().zip(sampled) {
+                    prop_assert_eq!(&training.token_ids, &sampled.token_ids);
+                    let bits = |logprobs: &[f32]| logprobs.iter().map(|logprob| logprob.to_bits()).collect::<Vec<_>>();
+                    prop_assert_eq!(bits(&training.old_logprobs), bits(&sampled.logprobs));
+                    let is_masked = mask_truncated && sampled.finish_reason == FinishReason::Length;
+                    let mask = is_masked.then(|| vec![false; sampled.token_ids.len()]);
+                    prop_assert_eq!(&training.loss_mask, &mask);
+                }
+            }
+        }
     }
 }

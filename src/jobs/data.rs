@@ -182,3 +182,66 @@ pub fn domains_of(tasks: &[CrossSkillTask]) -> Vec<Domain> {
     domains.dedup();
     domains
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+    use skein_core::config::ProceduralTasks;
+
+    use super::*;
+
+    fn text(value: &Value) -> String {
+        value.as_str().unwrap().to_owned()
+    }
+
+    /// A prompt of one user message, as transformers rendered and tokenized it, and how we are asked for it.
+    fn golden(model: &str) -> Vec<(Value, PromptConfig, String)> {
+        let cases = std::fs::read_to_string("tests/fixtures/chat_cases.json").unwrap();
+        let cases: Value = serde_json::from_str(&cases).unwrap();
+        let prompts = cases["chat"].as_array().unwrap().iter().filter_map(|case| {
+            let (messages, options) = (case["messages"].as_array().unwrap(), &case["options"]);
+            let system = match &messages[..] {
+                [user] if user["role"] == "user" => None,
+                [system, user] if system["role"] == "system" && user["role"] == "user" => {
+                    Some(text(&system["content"]))
+                }
+                _ => return None,
+            };
+            let is_prompt = options["add_generation_prompt"] == true && options["tools"].is_null();
+            let enable_thinking = options["enable_thinking"].as_bool();
+            let config = PromptConfig { system, enable_thinking, ..PromptConfig::default() };
+            let user = text(&messages.last().unwrap()["content"]);
+            (case["model"] == model && is_prompt).then(|| (case.clone(), config, user))
+        });
+        prompts.collect()
+    }
+
+    #[test]
+    fn prompts_have_the_ids_that_transformers_gives_and_responses_are_never_rendered() {
+        for (model, num_cases) in [("qwen3-tokenizer", 8), ("SmolLM2-135M-Instruct", 4)] {
+            let dir = Path::new("models").join(model);
+            let (tokenizer, template) = (Tokenizer::load(&dir).unwrap(), ChatTemplate::load(&dir).unwrap());
+            let source = TaskSource::Procedural(ProceduralTasks { num_tasks: 1, ..ProceduralTasks::default() });
+            let mut task = load_tasks(&source).unwrap().remove(0);
+            let cases = golden(model);
+            assert_eq!(cases.len(), num_cases, "{model}");
+            for (case, config, user) in cases {
+                let encoder = PromptEncoder::new(&tokenizer, Some(&template), &config, Vec::new()).unwrap();
+                let prompt_ids = encoder.message(&user).unwrap();
+                assert_eq!(json!(prompt_ids), case["ids"], "{model}: {}", case["text"]);
+
+                // Where a template would add an empty block of thoughts, or drop these.
+                for trace in ["<think>\n7\n</think>\n\n7", "7\n</think>\n\n7", "7"] {
+                    task.trace = Some(trace.to_owned());
+                    let example = encoder.example(&task).unwrap();
+                    assert_eq!(example.prompt_ids, encoder.task(&task).unwrap());
+                    let ids = [prompt_ids.clone(), example.completion_ids].concat();
+                    let end = tokenizer.decode(&[tokenizer.special().eos_id.unwrap()]).unwrap();
+                    assert_eq!(tokenizer.decode(&ids).unwrap(), text(&case["text"]) + trace + &end);
+                }
+            }
+        }
+    }
+}

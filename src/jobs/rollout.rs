@@ -222,3 +222,88 @@ fn grading_threads() -> Result<&'static ThreadPool> {
     });
     THREADS.as_ref().context("starting the threads of the graders")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use skein_core::config::{ProceduralTasks, ScratchConfig, TaskSource};
+    use skein_core::reward::format::StepCount;
+    use tch::{Device, Kind};
+
+    use super::*;
+    use crate::checkpoint::{TokenIds, init_model};
+    use crate::engine::EngineConfig;
+    use crate::jobs::data::load_tasks;
+
+    const SAMPLES: usize = 3;
+
+    /// An untrained model: it draws ids that no encoder would put together.
+    fn untrained(tokenizer: &Tokenizer, pad: u32) -> Box<dyn crate::models::CausalLm> {
+        let config = ScratchConfig { hidden_size: 32, num_hidden_layers: 1, ..ScratchConfig::default() };
+        let ids = TokenIds { vocab_size: tokenizer.vocab_size(), eos: vec![pad], pad: Some(pad) };
+        init_model(&config, &ids, 5, (Kind::Float, Device::Cpu)).unwrap().model
+    }
+
+    #[test]
+    fn groups_hold_the_ids_as_they_were_sampled() {
+        let tokenizer = Tokenizer::load(Path::new("data/tiny-tokenizer")).unwrap();
+        // One id ends a response, pads it, and stands in the middle of prompts.
+        let end = tokenizer.special().eos_id.unwrap();
+        let model = untrained(&tokenizer, end);
+        let config = EngineConfig { cache_tokens: 4096, max_sequences: 8, max_step_tokens: 256 };
+        let mut engine = Engine::new(model.as_ref(), config).unwrap();
+        let source = TaskSource::Procedural(ProceduralTasks { num_tasks: 6, ..ProceduralTasks::default() });
+        let tasks = load_tasks(&source).unwrap();
+        let prompt_ids: Vec<Vec<u32>> = (0..tasks.len() as u32).map(|prompt| vec![end, 7 + prompt, end, 9]).collect();
+        // Some responses end by an id, some are cut.
+        let stop_token_ids = (0..tokenizer.vocab_size() as u32).filter(|id| id % 16 == 0).collect();
+        let sampling = SamplingParams { max_new_tokens: 12, stop_token_ids, ..SamplingParams::default() };
+        let origin = DrawOrigin { seed: 3, step: 1, prompt: 0 };
+        let request = RolloutRequest {
+            prompts: tasks.iter().zip(&prompt_ids).enumerate().map(|(i, (task, ids))| (i, task, &ids[..])).collect(),
+            num_samples: SAMPLES,
+            sampling: &sampling,
+            origin,
+        };
+
+        let mut sampled = vec![vec![(Vec::new(), Vec::new()); SAMPLES]; tasks.len()];
+        let mut on_event = |event: Event<'_>| {
+            if let Event::Token { request, sample, token_id, logprob } = event {
+                let (ids, logprobs): &mut (Vec<u32>, Vec<f32>) = &mut sampled[request][sample];
+                ids.push(token_id);
+                logprobs.push(logprob);
+            }
+        };
+        let requests: Vec<Request> = prompt_ids
+            .iter()
+            .enumerate()
+            .map(|(prompt, ids)| Request {
+                prompt_ids: ids.clone(),
+                num_samples: SAMPLES,
+                params: with_stops(&sampling, &tokenizer),
+                origin: DrawOrigin { prompt: prompt as u32, ..origin },
+            })
+            .collect();
+        engine.generate(&requests, &mut Hooks { decode: None, on_event: &mut on_event });
+
+        let rewards = RewardContext::answer_only(StepCount::Strict);
+        let scoring = Scoring { tokenizer: &tokenizer, rewards: &rewards, policy_judge: None };
+        let round = rollouts(&mut engine, &scoring, &request).unwrap();
+        let completions = || round.groups.iter().flat_map(|group| group.rollouts.iter().map(|r| &r.completion));
+        let held: Vec<_> = completions().map(|c| (c.token_ids.clone(), c.logprobs.clone())).collect();
+        assert_eq!(held, sampled.concat());
+        assert_eq!(
+            round.groups.iter().map(|group| group.prompt).collect::<Vec<_>>(),
+            (0..tasks.len()).collect::<Vec<_>>()
+        );
+
+        // The cases that a detour over text or a mask made of ids would get wrong are among them.
+        let is_respelled = |ids: &[u32]| tokenizer.encode(&tokenizer.decode(ids).unwrap()).unwrap() != ids;
+        assert!(completions().any(|completion| is_respelled(&completion.token_ids)));
+        for reason in [FinishReason::Stop, FinishReason::Length] {
+            assert!(completions().any(|completion| completion.finish_reason == reason), "{reason:?}");
+        }
+        assert!(completions().any(|c| c.token_ids.last().is_some_and(|last| sampling.stop_token_ids.contains(last))));
+    }
+}
