@@ -317,6 +317,33 @@ fn a_damaged_newest_checkpoint_falls_back_to_the_one_before() {
 }
 
 #[test]
+fn without_its_link_the_newest_whole_checkpoint_is_the_latest() {
+    let run = tempfile::tempdir().unwrap();
+    let model = load(&fixture("llama-tied"));
+    for step in [8, 9, 10] {
+        save(&CheckpointManager::new(run.path(), 0).unwrap(), &model, step).unwrap();
+    }
+    let latest = run.path().join("latest");
+    let found = || {
+        let manager = CheckpointManager::new(run.path(), 0).unwrap();
+        manager.load_latest().unwrap().unwrap().step
+    };
+    fs::remove_file(&latest).unwrap();
+    assert_eq!(found(), 10);
+    for nowhere in ["step_000077", "elsewhere", "../step_000010/no/such"] {
+        symlink(nowhere, &latest).unwrap();
+        assert_eq!(found(), 10, "latest -> {nowhere}");
+        fs::remove_file(&latest).unwrap();
+    }
+    fs::remove_file(run.path().join("step_000010/MANIFEST.json")).unwrap();
+    assert_eq!(found(), 9);
+    // What a link names and is gone was as far as the run had come: what lies after it was given up.
+    fs::remove_dir_all(run.path().join("step_000009")).unwrap();
+    symlink("step_000009", &latest).unwrap();
+    assert_eq!(found(), 8);
+}
+
+#[test]
 fn pruning_keeps_the_newest_and_sees_earlier_runs() {
     let run = tempfile::tempdir().unwrap();
     let model = load(&fixture("llama-tied"));

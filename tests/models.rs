@@ -4,9 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use serde_json::Value;
-use skein::checkpoint::{load_model, read_config};
+use skein::checkpoint::{Pretrained, SaveOptions, load_model, read_config, save_model};
 use skein::models::{CausalLm, ModelConfig};
 use skein::nn::{DenseAttention, RopeConfig, RopeScaling};
+use skein::optim::AdamWParams;
+use skein::trainer::{SftExample, Trainer, TrainerParams};
 use tch::{Device, Kind, Tensor};
 
 /// f32 logits and log-probs of a three-layer model whose sums run in another order than the reference's.
@@ -128,10 +130,21 @@ fn entries_are_exactly_the_checkpoint_names_and_cover_every_row() {
 #[test]
 fn a_tied_head_is_the_embedding_and_an_untied_one_is_not() {
     for name in FIXTURES {
-        let model = load_fixture(name);
-        let embedding = &model.weights().leaves[0].tensor;
-        let same = model.head_weight().data_ptr() == embedding.data_ptr();
-        assert_eq!(same, model.config().tie_word_embeddings, "{name}");
+        let Pretrained { model, config_json } = load_model(&fixture(name), Kind::Float, Device::Cpu).unwrap();
+        let assert_tied = |model: &dyn CausalLm, when: &str| {
+            let same = model.head_weight().data_ptr() == model.weights().leaves[0].tensor.data_ptr();
+            assert_eq!(same, model.config().tie_word_embeddings, "{name} {when}");
+        };
+        assert_tied(&*model, "as loaded");
+        let example = SftExample { prompt_ids: vec![5], completion_ids: vec![6, 7], loss_mask: None };
+        let mut trainer = Trainer::new(&*model, AdamWParams::default(), TrainerParams::default());
+        trainer.sft_update(&[example], 1e-2).unwrap();
+        assert_tied(&*model, "after a step");
+        let dir = tempfile::tempdir().unwrap();
+        save_model(dir.path(), &*model, &config_json, SaveOptions::default()).unwrap();
+        let resumed = load_model(dir.path(), Kind::Float, Device::Cpu).unwrap().model;
+        assert_tied(&*resumed, "resumed");
+        assert!(resumed.head_weight().equal(&model.head_weight().detach()), "{name}");
     }
 }
 

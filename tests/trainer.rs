@@ -10,8 +10,10 @@ use skein::optim::AdamWParams;
 use skein::trainer::losses::{LossNormalizer, PolicyToken, TokenLoss, kl_penalty, policy_loss};
 use skein::trainer::{
     Importance, KlEstimator, LossAggregation, PolicyLossParams, PromptCompletions, ReferenceModel, SftExample,
-    SkipReason, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients, sft_gradients,
+    SkipReason, Trainer, TrainerError, TrainerParams, TrainingCompletion, TrainingGroup, logprobs, policy_gradients,
+    sft_gradients,
 };
+use skein_core::batching::packing::PackingError;
 use tch::{Device, Kind, Tensor};
 
 /// verl computes in f32; its sums carry a few units in the seventh digit.
@@ -217,6 +219,9 @@ fn derivatives_are_those_of_the_values() {
     }
 }
 
+/// Tokens that the model reads of the longest sequence of [`groups`]: no micro-batch can be smaller.
+const LONGEST: usize = 13 + 16;
+
 /// Groups of ragged lengths and different sizes, with masks; everything drawn from `seed`.
 fn groups(seed: i64, vocab_size: i64) -> Vec<TrainingGroup> {
     tch::manual_seed(seed);
@@ -401,9 +406,16 @@ fn the_loss_does_not_depend_on_micro_batches_or_head_chunks() {
             loss.backward();
             loss.double_value(&[])
         });
-        for (max_tokens, head_rows, shared_prefix) in
-            [(4096, 4096, true), (4096, 1, true), (60, 7, true), (30, 1024, true), (4096, 4096, false), (60, 7, false)]
-        {
+        for (max_tokens, head_rows, shared_prefix) in [
+            (4096, 4096, true),
+            (4096, 1, true),
+            (60, 7, true),
+            (LONGEST, 1024, true),
+            (LONGEST, 1, true),
+            (4096, 4096, false),
+            (60, 7, false),
+            (LONGEST, 1, false),
+        ] {
             let trainer = TrainerParams { max_tokens, head_rows, shared_prefix, ..TrainerParams::default() };
             let split =
                 gradients_of(model.as_ref(), || policy_gradients(model.as_ref(), &trainer, &groups, &params).unwrap());
@@ -446,7 +458,7 @@ fn a_shared_prompt_goes_through_the_layers_once() {
 fn metrics_do_not_depend_on_micro_batches() {
     let groups = groups(10, 512);
     let params = policy_params(LossAggregation::TokenMean);
-    let [one, many] = [4096, 30].map(|max_tokens| {
+    let [one, many] = [4096, LONGEST].map(|max_tokens| {
         let model = model("llama-tied");
         let trainer = TrainerParams { max_tokens, ..TrainerParams::default() };
         Trainer::new(model.as_ref(), AdamWParams::default(), trainer).policy_update(&groups, &params, 1e-3).unwrap()
@@ -642,6 +654,21 @@ fn missing_logprobs_are_named() {
     groups[2].completions[1].old_logprobs.pop();
     let error = trainer.policy_update(&groups, &NO_EXTRAS, 1e-3).unwrap_err();
     assert_eq!(error.to_string(), "group 2, completion 1: 2 old_logprobs for 3 token ids");
+}
+
+#[test]
+fn a_micro_batch_too_small_for_a_sequence_is_refused() {
+    let model = model("llama-tied");
+    let before: Vec<Tensor> = model.weights().leaves.iter().map(|leaf| leaf.tensor.detach().copy()).collect();
+    for (max_tokens, (completion, tokens)) in [(0, (0, 17)), (5, (0, 17)), (LONGEST - 1, (1, LONGEST))] {
+        let params = TrainerParams { max_tokens, ..TrainerParams::default() };
+        let mut trainer = Trainer::new(model.as_ref(), AdamWParams::default(), params);
+        let error = trainer.policy_update(&groups(14, 512), &NO_EXTRAS, 1e-3).unwrap_err();
+        let expected = PackingError::TooLong { group: 0, completion, tokens, max_tokens };
+        assert_eq!(error, TrainerError::Packing(expected));
+    }
+    let weights = model.weights();
+    assert!(weights.leaves.iter().zip(&before).all(|(leaf, before)| leaf.tensor.detach().equal(before)));
 }
 
 #[test]
