@@ -1,5 +1,6 @@
 //! The benchmarks: parts that add up, and memory that does not grow where it must not.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -38,6 +39,10 @@ fn bench_train(model: &Path, completion_tokens: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Weights of [`wide_vocabulary`]'s layer, and of its head.
+const BODY: f64 = 32.0 * 64.0 + 32.0 * 32.0 + 3.0 * 32.0 * 64.0;
+const HEAD: f64 = 151_936.0 * 32.0;
+
 #[test]
 fn logits_are_never_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,9 +65,33 @@ fn the_parts_of_an_update_add_up() {
     let other = run["breakdown_s"]["other"].as_f64().unwrap();
     assert!((0.0..0.05 * whole).contains(&other), "{other} of {whole} s belong to no part");
     // Twice forward's products backward; a token's share of the head counts where it is trained only.
-    let body = 32.0 * 64.0 + 32.0 * 32.0 + 3.0 * 32.0 * 64.0;
     // The last id of a completion is predicted, not read.
     let (tokens, trained) = (2.0 * 8.0 + 128.0 - 8.0, 128.0);
-    let expected = 3.0 * 2.0 * (body * tokens + 151_936.0 * 32.0 * trained);
+    let expected = 3.0 * 2.0 * (BODY * tokens + HEAD * trained);
     assert!((run["flops"].as_f64().unwrap() / expected - 1.0).abs() < 1e-3, "{} {expected}", run["flops"]);
+}
+
+#[test]
+fn a_prompt_counts_as_often_as_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = wide_vocabulary(dir.path());
+    let prompts = dir.path().join("prompts.jsonl");
+    fs::write(&prompts, "{\"prompt\": \"Count me.\"}\n").unwrap();
+    let flops = |micro_batch_tokens: &str| {
+        let [model, prompts] = [&model, &prompts].map(|path| path.to_str().unwrap());
+        let shape = ["--prompt-tokens", "40", "--group", "4", "--max-new", "8"];
+        let rest = ["--repeats", "1", "--micro-batch-tokens", micro_batch_tokens];
+        let output = skein(&[&["bench", "step", "--model", model, "--prompts", prompts], &shape[..], &rest].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["flops"].as_f64().unwrap()
+    };
+    // A micro-batch for the whole group, and one for each of its completions, whose last ids are not read.
+    for (micro_batch_tokens, read) in [("1024", 40.0 + 4.0 * 7.0), ("50", 4.0 * (40.0 + 7.0))] {
+        let trained = 4.0 * 8.0;
+        let pass = |tokens: f64| 2.0 * (BODY * tokens + HEAD * trained);
+        // Generation, then the reference's pass, an update's forward pass, and its backward pass of two.
+        let (expected, found) = (pass(40.0 + trained) + 4.0 * pass(read), flops(micro_batch_tokens));
+        // The norms' weights are in no product, but count as if they were.
+        assert!((found / expected - 1.0).abs() < 1e-4, "{micro_batch_tokens}: {found} {expected}");
+    }
 }

@@ -19,7 +19,8 @@ use crate::engine::{DrawOrigin, Engine, EngineConfig, Event, Hooks, Request};
 use crate::jobs::LoadedModel;
 use crate::optim::AdamWParams;
 use crate::trainer::{
-    PolicyLossParams, ReferenceModel, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateTimings,
+    PolicyLossParams, ReferenceModel, Trainer, TrainerParams, TrainingCompletion, TrainingGroup, UpdateMetrics,
+    UpdateTimings,
 };
 
 /// Arguments of `skein bench step`.
@@ -64,7 +65,7 @@ struct Step {
     prefill: Duration,
     decode: Duration,
     reference: Duration,
-    update: UpdateTimings,
+    update: UpdateMetrics,
 }
 
 /// Runs the benchmark.
@@ -112,11 +113,13 @@ pub fn run(args: Args) -> Result<()> {
     let walls: Vec<f64> = steps.iter().map(|step| step.wall.as_secs_f64()).collect();
     let step = &steps[steps.len() / 2];
     let new_tokens = num_sequences * args.max_new;
-    // Generation, the reference's pass, and an update's forward and backward passes.
-    let passes = if reference.is_some() { 5.0 } else { 4.0 };
-    let flops = passes * forward_flops(model, prompt_tokens + new_tokens, new_tokens);
+    // An update's forward and backward passes and the reference's read a prompt once for each micro-batch that has a part
+    // of its group; generation reads it once.
+    let passes = if reference.is_some() { 4.0 } else { 3.0 };
+    let flops = forward_flops(model, prompt_tokens + new_tokens, new_tokens)
+        + passes * forward_flops(model, step.update.num_layer_tokens, new_tokens);
     let peak = peak_flops();
-    let UpdateTimings { forward, head, backward, optimizer } = step.update;
+    let UpdateTimings { forward, head, backward, optimizer } = step.update.timings;
     let parts = [step.prefill, step.decode, step.reference, forward, head, backward, optimizer];
     Ok(print_line(json!({
         "bench": "step",
@@ -203,7 +206,7 @@ fn one_step(
         prefill: generated.prefill,
         decode: generated.decode,
         reference: reference_time,
-        update: update.timings,
+        update,
     })
 }
 
