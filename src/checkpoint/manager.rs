@@ -184,6 +184,14 @@ impl CheckpointManager {
         self.run_dir.join(step_name(step))
     }
 
+    /// Calls the checkpoint of `step` `name` from now on and keeps it for good, in place of what the name named before.
+    ///
+    /// # Errors
+    /// When the link cannot be moved.
+    pub fn name(&self, step: u64, name: &str) -> Result<(), CheckpointError> {
+        self.link(name, &self.step_dir(step))
+    }
+
     fn pinned_steps(&self) -> Result<Vec<u64>, CheckpointError> {
         let targets = entries(&self.run_dir)?.into_iter().filter(|path| file_name(path) != LATEST);
         Ok(targets.filter_map(|path| step_of(&fs::read_link(path).ok()?)).collect())

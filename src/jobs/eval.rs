@@ -68,14 +68,12 @@ pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
 }
 
 /// The mean score on the held-out tasks as the weights now stand; none where the run is asked to stop meanwhile. An
-/// evaluation that is there already is read, not repeated.
+/// evaluation of these weights that is there already is read, not repeated, whichever stage made it.
 ///
 /// # Errors
 /// As [`run`].
 pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> {
-    let stem = session.run.evaluation_stem(state);
-    let path = stem.with_extension("json");
-    if path.exists() {
+    if let Some(path) = session.run.evaluation_of(&session.config, state.step) {
         tracing::info!("{} is there already", path.display());
         return Ok(Some(read_evaluation(&path)?.summary.score.mean));
     }
@@ -185,7 +183,7 @@ fn write(
         ("eval/skill_accuracy", summary.skill_accuracy.mean),
     ];
     session.metrics.write(state.step, &metrics)?;
-    let stem = session.run.evaluation_stem(state);
+    let stem = session.run.evaluation_stem(state.stage, state.step);
     let responses = batches.iter().flat_map(|batch| batch.records(tasks));
     write_jsonl(&stem.with_extension("responses.jsonl"), responses)?;
     let text = serde_json::to_string_pretty(evaluation).context("writing an evaluation")?;

@@ -46,7 +46,7 @@ pub struct RlStep<'a> {
     pub updates: &'a [UpdateMetrics],
     /// Wall time of the reference's log-probabilities.
     pub reference: Duration,
-    /// Wall time of the updates.
+    /// Wall time of the updates, with what their steps waited for a checkpoint.
     pub update: Duration,
     /// Wall time of the step.
     pub total: Duration,

@@ -23,6 +23,7 @@ mod progress;
 pub mod rl;
 pub mod rollout;
 mod run_dir;
+mod saved_state;
 mod session;
 pub mod sft;
 mod stage_tasks;

@@ -14,10 +14,11 @@ use skein_core::task::{CrossSkillTask, PromptSampler};
 
 use super::advantages::{set_advantages, training_groups};
 use super::data::{TaskSet, levels_of};
+use super::eval::held_out;
 use super::metrics::RlStep;
 use super::progress::Progress;
 use super::rollout::{RolloutRequest, Rollouts, rollouts};
-use super::session::{Session, entropy_table};
+use super::session::{BEST, Session, entropy_table};
 use super::state::{Learned, RunState, StageEnd};
 use super::watch::Watch;
 use super::{logprob_check, mapping};
@@ -67,19 +68,24 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
     let mut progress = Progress::new("rl", total, state.stage_step);
     let mut watch = Watch::default();
 
-    loop {
+    let is_best = loop {
+        let mut is_best = false;
         if evaluation_is_due(state, &config) {
-            if !validate(session, state, &trainer)? {
+            let Some(score) = held_out(session, state)? else {
                 session.save(state, &trainer)?;
                 return Ok(StageEnd::Interrupted);
-            }
+            };
+            is_best = state.note_score(score) && session.config.checkpoint.keep_best;
             if config.patience > 0 && state.evaluations_since_best >= config.patience {
                 tracing::info!("no better held-out score in {} evaluations: the stage ends here", config.patience);
-                break;
+                break is_best;
             }
         }
         if state.stage_step >= total {
-            break;
+            break is_best;
+        }
+        if is_best {
+            session.keep_best(state, &trainer)?;
         }
         let started = Instant::now();
         let before = state.clone();
@@ -101,11 +107,9 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         let reference_time = score_reference(reference.as_ref(), &mut training)?;
         set_advantages(&mut training, &batch.groups, &config);
 
-        // Generation and reference only read the weights that a save may still be writing.
-        session.finish_save()?;
         let updating = Instant::now();
         let lr = schedule.at(state.stage_step as usize);
-        let updates = update(&mut trainer, &training, &config, lr)?;
+        let updates = update(session, &mut trainer, &training, &config, lr)?;
         state.prompts = prompts.order.position();
         state.rl_updates += updates.len() as u64;
         state.count_update(Learned::Rl);
@@ -138,8 +142,8 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
             session.begin_save(state, &trainer)?;
         }
-    }
-    session.finish_training(state, &trainer, "rl")?;
+    };
+    session.finish_training(state, &trainer, if is_best { &[BEST, "rl"] } else { &["rl"] })?;
     Ok(StageEnd::Finished)
 }
 
@@ -218,6 +222,7 @@ fn score_reference(reference: Option<&ReferenceModel>, groups: &mut [TrainingGro
 
 /// One update per mini-batch of prompts; old and reference log-probabilities stay fixed through all of them.
 fn update(
+    session: &Session,
     trainer: &mut Trainer<'_>,
     groups: &[TrainingGroup],
     config: &RlConfig,
@@ -228,7 +233,7 @@ fn update(
     // A step whose groups all had equal rewards still counts, as an update with nothing to train.
     let batches: Vec<&[TrainingGroup]> =
         if groups.is_empty() { vec![groups] } else { groups.chunks(per_update).collect() };
-    batches.into_iter().map(|batch| Ok(trainer.policy_update(batch, &loss, lr)?)).collect()
+    batches.into_iter().map(|batch| session.step(trainer.policy_backward(batch, &loss)?, lr)).collect()
 }
 
 /// Whether the stage is to be evaluated where it stands, and has not been: before its first step, after its last, and
@@ -236,14 +241,4 @@ fn update(
 fn evaluation_is_due(state: &RunState, config: &RlConfig) -> bool {
     let (step, every) = (state.stage_step, config.eval_every as u64);
     every > 0 && state.evaluated_at != Some(step) && (step.is_multiple_of(every) || step == config.steps as u64)
-}
-
-/// Evaluates on held-out tasks and keeps the best checkpoint under its own name; false where the run is asked to stop
-/// meanwhile.
-fn validate(session: &mut Session, state: &mut RunState, trainer: &Trainer<'_>) -> Result<bool> {
-    let Some(score) = super::eval::held_out(session, state)? else { return Ok(false) };
-    if state.note_score(score) && session.config.checkpoint.keep_best {
-        session.save_best(state, trainer)?;
-    }
-    Ok(true)
 }

@@ -139,19 +139,22 @@ impl RunDir {
         self.root.join(format!("skipped/step_{step:06}.json"))
     }
 
-    /// Where the evaluation at this point of the run goes, without its extension.
-    pub fn evaluation_stem(&self, state: &RunState) -> PathBuf {
-        self.root.join(format!("eval/{:02}_step_{:06}", state.stage, state.step))
+    /// Where the evaluation that `stage` makes after `step` goes, without its extension.
+    pub fn evaluation_stem(&self, stage: usize, step: u64) -> PathBuf {
+        self.root.join(format!("eval/{stage:02}_step_{step:06}"))
     }
 
-    /// Whether nothing is left to do for a run of `config` that stands at `state`: no training, and every evaluation is
-    /// there.
+    /// The evaluation of the weights after `step`, whichever stage of `config` made it.
+    pub fn evaluation_of(&self, config: &Config, step: u64) -> Option<PathBuf> {
+        let mut paths = (0..config.stages.len()).map(|stage| self.evaluation_stem(stage, step).with_extension("json"));
+        paths.find(|path| path.exists())
+    }
+
+    /// Whether nothing is left to do for a run of `config` that stands at `state`: no training, and its weights are
+    /// evaluated.
     pub fn is_finished(&self, config: &Config, state: &RunState) -> bool {
-        let is_done = |(index, stage): (usize, &Stage)| {
-            let then = RunState { stage: index, ..state.clone() };
-            *stage == Stage::Eval && self.evaluation_stem(&then).with_extension("json").exists()
-        };
-        config.stages.iter().enumerate().skip(state.stage).all(is_done)
+        let mut left = config.stages.iter().skip(state.stage);
+        left.all(|stage| *stage == Stage::Eval && self.evaluation_of(config, state.step).is_some())
     }
 
     fn write_environment(&self, seed: u64) -> Result<()> {

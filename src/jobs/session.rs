@@ -2,15 +2,15 @@
 //!
 //! A session loads and saves; it never decides what is trained. World size 1 here.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
-use skein_core::config::{Config, Dtype, RlConfig, Schedule, Stage};
+use skein_core::config::{Config, Dtype, RlConfig, Stage};
 use skein_core::reward::matcher::SkillMatcher;
 use skein_core::reward::scorers::DeferredJudge;
 use skein_core::reward::{RewardContext, RewardRule};
@@ -33,17 +33,21 @@ use super::mapping;
 use super::rl::MAX_PROMPT;
 use super::rollout::{Rollouts, Scoring};
 use super::run_dir::{Resume, RunDir};
+use super::saved_state::SavedState;
 use super::stage_tasks::{check_tasks, stage_tasks};
 use super::state::RunState;
 use crate::checkpoint::{
-    BackgroundSave, CheckpointManager, Loaded, ModelFiles, Pretrained, SaveOptions, TokenIds, TrainState, init_model,
+    BackgroundSave, CheckpointManager, ModelFiles, Pretrained, SaveOptions, TokenIds, TrainState, init_model,
     load_checkpoint, load_model,
 };
 use crate::cli::UsageError;
 use crate::engine::{Engine, EngineConfig};
 use crate::models::CausalLm;
 use crate::optim::AdamWState;
-use crate::trainer::{ReferenceModel, SkipReason, Trainer};
+use crate::trainer::{PendingUpdate, ReferenceModel, SkipReason, Trainer, UpdateMetrics};
+
+/// The name of the checkpoint with the best held-out score.
+pub(super) const BEST: &str = "best";
 
 /// An open run.
 pub struct Session {
@@ -70,22 +74,13 @@ pub struct Session {
     /// The judge among the graders of `rewards`, where it is the policy; there is a template then.
     policy_judge: Option<Arc<DeferredJudge>>,
     checkpoints: CheckpointManager,
+    /// The step whose checkpoint this run has written, or was resumed from, last.
+    saved_step: Cell<Option<u64>>,
     config_json: Map<String, Value>,
     /// Where the tokenizer files are copied from.
     assets: PathBuf,
     /// Moments of a stage that was resumed midway, until its trainer takes them.
     moments: Option<AdamWState>,
-}
-
-/// What a checkpoint's `trainer/state.json` holds.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedState {
-    run: RunState,
-    /// Where a stage stood when it ended here, to take it up again for more steps; none in the middle of a stage.
-    #[serde(default)]
-    ended: Option<RunState>,
-    optimizer_step: i64,
 }
 
 impl Session {
@@ -115,7 +110,10 @@ impl Session {
             Resume::Path(dir) => Some(load_checkpoint(dir).map_err(|error| UsageError(error.to_string()))?),
         };
         let weights = resumed.as_ref().map(|loaded| loaded.dir.clone());
-        let (state, moments) = resumed.map_or_else(|| Ok(Default::default()), |loaded| saved_state(&config, loaded))?;
+        // A checkpoint named by its path may be another run's.
+        let saved_step = resumed.as_ref().filter(|_| *resume == Resume::Auto).map(|loaded| loaded.step);
+        let (state, moments) =
+            resumed.map_or_else(|| Ok(Default::default()), |loaded| SavedState::take_up(&config, loaded))?;
         if run.is_finished(&config, &state) {
             let steps = config.rl.steps;
             let longer = match state.rl_asked {
@@ -162,6 +160,7 @@ impl Session {
             metrics,
             run,
             checkpoints,
+            saved_step: saved_step.into(),
             saving: RefCell::default(),
         };
         Ok(Some((session, state)))
@@ -290,13 +289,21 @@ impl Session {
         );
     }
 
-    /// Begins a checkpoint of the run as it stands, and returns while it is being written. Nothing of what it holds may
-    /// change before [`Session::finish_save`] has returned.
+    /// Takes the step of an update once the checkpoint that is being written is whole: it reads what the step changes.
+    ///
+    /// # Errors
+    /// When that checkpoint could not be written; the step is not taken then.
+    pub fn step(&self, update: PendingUpdate<'_, '_>, lr: f64) -> Result<UpdateMetrics> {
+        self.finish_save()?;
+        Ok(update.step(lr))
+    }
+
+    /// Begins a checkpoint of the run as it stands, and returns while it is being written. [`Session::step`] waits for it.
     ///
     /// # Errors
     /// When the one before it could not be written.
     pub fn begin_save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
-        self.begin(state, None, trainer, None)
+        self.begin(state, None, trainer, &[])
     }
 
     fn begin(
@@ -304,48 +311,55 @@ impl Session {
         state: &RunState,
         ended: Option<&RunState>,
         trainer: &Trainer<'_>,
-        name: Option<&'static str>,
+        names: &'static [&'static str],
     ) -> Result<()> {
         let AdamWState { step: optimizer_step, tensors } = trainer.optimizer().state();
         let saved = SavedState { run: state.clone(), ended: ended.cloned(), optimizer_step };
         let train_state = TrainState { tensors, state: serde_json::to_value(saved)? };
         let files = ModelFiles::of(self.model.as_ref(), &self.config_json);
         let (checkpoints, step, assets) = (self.checkpoints.clone(), state.step, self.assets.clone());
-        Ok(self.saving.borrow_mut().begin(move || {
+        self.saving.borrow_mut().begin(move || {
             let options = SaveOptions { assets_from: Some(&assets), ..SaveOptions::default() };
-            checkpoints.save(step, name.as_slice(), |dir| files.write(dir, options), &train_state)
-        })?)
+            checkpoints.save(step, names, |dir| files.write(dir, options), &train_state)
+        })?;
+        self.saved_step.set(Some(step));
+        Ok(())
     }
 
-    /// Waits for the checkpoint that is being written, if there is one; returns its directory.
-    ///
-    /// # Errors
-    /// When it could not be written; earlier checkpoints are untouched then.
-    pub fn finish_save(&self) -> Result<Option<PathBuf>> {
-        Ok(self.saving.borrow_mut().finish()?)
+    /// Waits for the checkpoint that is being written, if there is one.
+    fn finish_save(&self) -> Result<()> {
+        self.saving.borrow_mut().finish()?;
+        Ok(())
     }
 
-    /// Writes a checkpoint of the run as it stands and returns its directory.
+    /// Writes a checkpoint of the run as it stands, where its step has none yet, and returns its directory.
     ///
     /// # Errors
     /// When it cannot be written; earlier checkpoints are untouched then.
     pub fn save(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<PathBuf> {
-        self.begin_save(state, trainer)?;
-        self.saved()
+        if !self.has_saved(state) {
+            self.begin_save(state, trainer)?;
+        }
+        self.finish_save()?;
+        Ok(self.checkpoints.step_dir(state.step))
     }
 
-    /// The directory of the checkpoint that has begun, once it is whole.
-    fn saved(&self) -> Result<PathBuf> {
-        Ok(self.finish_save()?.expect("a save that has begun ends with a directory"))
-    }
-
-    /// Writes a checkpoint and keeps it as `best`, in place of the one that was.
+    /// Keeps the checkpoint of this step as `best`, in place of the one that was; begins it where the step has none yet.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn save_best(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
-        self.begin(state, None, trainer, Some("best"))?;
-        self.saved().map(drop)
+    /// When it, or the one before it, cannot be written.
+    pub fn keep_best(&self, state: &RunState, trainer: &Trainer<'_>) -> Result<()> {
+        if !self.has_saved(state) {
+            return self.begin(state, None, trainer, &[BEST]);
+        }
+        self.finish_save()?;
+        Ok(self.checkpoints.name(state.step, BEST)?)
+    }
+
+    /// Whether the weights as they stand are in a checkpoint. Its state may lack their evaluation: that is in a file of its
+    /// own, where a resumed run reads it.
+    fn has_saved(&self, state: &RunState) -> bool {
+        self.saved_step.get() == Some(state.step)
     }
 
     /// Writes some of a step's rollouts where the config asks for it.
@@ -360,15 +374,20 @@ impl Session {
         Ok(write_jsonl(&self.run.rollouts_path(state.step), all.take(self.config.logging.rollouts_per_step))?)
     }
 
-    /// Ends a training stage: its last checkpoint is kept for good under `name`, and a resumed run goes on after it.
+    /// Ends a training stage: its last checkpoint is kept for good under `names`, and a resumed run goes on after it.
     ///
     /// # Errors
     /// When the checkpoint cannot be written.
-    pub fn finish_training(&self, state: &RunState, trainer: &Trainer<'_>, name: &'static str) -> Result<()> {
+    pub fn finish_training(
+        &self,
+        state: &RunState,
+        trainer: &Trainer<'_>,
+        names: &'static [&'static str],
+    ) -> Result<()> {
         let mut next = state.clone();
         next.enter_next_stage(&self.config);
-        self.begin(&next, Some(state), trainer, Some(name))?;
-        self.saved().map(drop)
+        self.begin(&next, Some(state), trainer, names)?;
+        self.finish_save()
     }
 }
 
@@ -424,37 +443,6 @@ fn assets_dir(config: &Config) -> Result<PathBuf> {
     }
     let dir = Hub::from_env().resolve(&config.model.path, None).map_err(|error| UsageError(error.to_string()))?;
     Ok(dir)
-}
-
-/// Where a run goes on from a checkpoint, and with which moments.
-fn saved_state(config: &Config, loaded: Loaded) -> Result<(RunState, Option<AdamWState>)> {
-    let SavedState { run, ended, optimizer_step: step } = serde_json::from_value(loaded.train_state.state)
-        .with_context(|| format!("{} holds no state of a run", loaded.dir.display()))?;
-    let run = if run.is_asked_for_more(config) { take_up(config, &run, ended)? } else { run };
-    // A stage that has not begun starts with moments of its own.
-    let moments = (run.stage_step > 0).then_some(AdamWState { step, tensors: loaded.train_state.tensors });
-    Ok((run, moments))
-}
-
-/// The end of the RL stage that is to be longer now; later stages are done again after it.
-fn take_up(config: &Config, run: &RunState, ended: Option<RunState>) -> Result<RunState, UsageError> {
-    let (asked, steps) = (run.rl_asked, config.rl.steps);
-    let is_only = |stage: usize| config.stages.iter().take(stage + 1).filter(|&&stage| stage == Stage::Rl).count() == 1;
-    let Some(ended) = ended.filter(|ended| config.stages.get(ended.stage) == Some(&Stage::Rl) && is_only(ended.stage))
-    else {
-        return Err(UsageError(format!(
-            "rl.steps is {steps}, but the rl stage has ended after {asked} and a later stage has trained on its weights: \
-             it can't be made longer. Use another --out for a longer run"
-        )));
-    };
-    if config.rl.schedule != Schedule::Constant {
-        return Err(UsageError(format!(
-            "rl.steps is {steps}, but the rl stage has ended after {asked} and its learning rate followed that length: it \
-             can't be made longer. Use another --out for a longer run"
-        )));
-    }
-    tracing::info!("the rl stage goes on from its step {} to step {steps}", ended.stage_step);
-    Ok(ended)
 }
 
 fn kind(config: &Config) -> Kind {
@@ -526,3 +514,6 @@ fn reward_context(config: &Config) -> Result<RewardContext> {
     RewardContext::with_matcher(rule, &table, matcher, &table.skills())
         .map_err(|error| UsageError(error.to_string()).into())
 }
+
+#[cfg(test)]
+mod tests;

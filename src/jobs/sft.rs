@@ -35,7 +35,7 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
         let started = Instant::now();
         let batch: Vec<SftExample> =
             order.next_batch(config.batch_size).into_iter().map(|index| examples[index].clone()).collect();
-        let update = trainer.sft_update(&batch, schedule.at(state.stage_step as usize))?;
+        let update = session.step(trainer.sft_backward(&batch)?, schedule.at(state.stage_step as usize))?;
         state.prompts = order.position();
         state.count_update(Learned::Sft);
         session.guard_skips(state, &trainer, update.skipped, config.max_skipped_steps, &batch)?;
@@ -49,10 +49,10 @@ pub fn run(session: &mut Session, state: &mut RunState) -> Result<StageEnd> {
             return Ok(StageEnd::Interrupted);
         }
         if session.is_due(state.stage_step, config.save_every) && state.stage_step < total {
-            session.save(state, &trainer)?;
+            session.begin_save(state, &trainer)?;
         }
     }
-    session.finish_training(state, &trainer, "sft")?;
+    session.finish_training(state, &trainer, &["sft"])?;
     Ok(StageEnd::Finished)
 }
 

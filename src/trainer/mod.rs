@@ -88,6 +88,13 @@ pub struct PromptCompletions<'a> {
     pub completions: &'a [&'a [u32]],
 }
 
+/// A batch's gradients, accumulated and not yet stepped on: weights and moments are still what they were.
+#[must_use = "the weights learn nothing until the step is taken"]
+pub struct PendingUpdate<'t, 'm> {
+    trainer: &'t mut Trainer<'m>,
+    totals: Totals,
+}
+
 /// A model and its optimizer.
 pub struct Trainer<'m> {
     model: &'m dyn CausalLm,
@@ -118,7 +125,15 @@ impl<'m> Trainer<'m> {
     /// An example without a prompt, with a mask of another length than its response, longer than a micro-batch or the
     /// model's context, or with an id outside its vocabulary.
     pub fn sft_update(&mut self, examples: &[SftExample], lr: f64) -> Result<UpdateMetrics, TrainerError> {
-        self.update(&Sft::new(examples), lr)
+        Ok(self.sft_backward(examples)?.step(lr))
+    }
+
+    /// [`Trainer::sft_update`] up to its step.
+    ///
+    /// # Errors
+    /// What [`Trainer::sft_update`] refuses.
+    pub fn sft_backward(&mut self, examples: &[SftExample]) -> Result<PendingUpdate<'_, 'm>, TrainerError> {
+        self.backward(&Sft::new(examples))
     }
 
     /// One step on the policy loss of the groups' completions.
@@ -131,7 +146,19 @@ impl<'m> Trainer<'m> {
         loss: &PolicyLossParams,
         lr: f64,
     ) -> Result<UpdateMetrics, TrainerError> {
-        self.update(&Policy::new(groups, *loss)?, lr)
+        Ok(self.policy_backward(groups, loss)?.step(lr))
+    }
+
+    /// [`Trainer::policy_update`] up to its step.
+    ///
+    /// # Errors
+    /// What [`Trainer::policy_update`] refuses.
+    pub fn policy_backward(
+        &mut self,
+        groups: &[TrainingGroup],
+        loss: &PolicyLossParams,
+    ) -> Result<PendingUpdate<'_, 'm>, TrainerError> {
+        self.backward(&Policy::new(groups, *loss)?)
     }
 
     /// Log-probabilities under the current weights, as [`logprobs`].
@@ -142,20 +169,28 @@ impl<'m> Trainer<'m> {
         logprobs(self.model, &self.params, groups)
     }
 
-    fn update(&mut self, objective: &dyn Objective, lr: f64) -> Result<UpdateMetrics, TrainerError> {
+    fn backward(&mut self, objective: &dyn Objective) -> Result<PendingUpdate<'_, 'm>, TrainerError> {
         self.optimizer.zero_grad();
         let totals = accumulate_gradients(self.model, &self.params, objective)?;
+        Ok(PendingUpdate { trainer: self, totals })
+    }
+}
+
+impl PendingUpdate<'_, '_> {
+    /// Clips the gradients, takes one AdamW step with rate `lr` and clears them. Nothing else changes weights or moments.
+    pub fn step(self, lr: f64) -> UpdateMetrics {
+        let Self { trainer: Trainer { optimizer, params, .. }, totals } = self;
         let stepping = Instant::now();
-        let grad_norm = self.optimizer.grad_norm();
+        let grad_norm = optimizer.grad_norm();
         let mut metrics = totals.metrics(grad_norm, lr);
         metrics.skipped = skip_reason(&metrics);
         if metrics.skipped.is_none() {
-            let max_norm = self.params.max_grad_norm.unwrap_or(f64::INFINITY);
-            self.optimizer.step(lr, (grad_norm / max_norm).max(1.0));
+            let max_norm = params.max_grad_norm.unwrap_or(f64::INFINITY);
+            optimizer.step(lr, (grad_norm / max_norm).max(1.0));
         }
-        self.optimizer.zero_grad();
+        optimizer.zero_grad();
         metrics.timings.optimizer = stepping.elapsed();
-        Ok(metrics)
+        metrics
     }
 }
 
