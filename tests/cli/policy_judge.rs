@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use skein::jobs::LocalChat;
@@ -13,10 +13,7 @@ use skein_core::reward::format::{StepCount, parse_response};
 use skein_core::reward::scorers::judge::{JudgeRules, Judged, RubricJudge, nonce};
 
 use super::assert_refused;
-use super::train::{Bench, weights};
-
-/// Some replies of a very small model take seconds; past this something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+use super::train::{Bench, PATIENCE, weights};
 
 const QUESTION: &str = "A colour?";
 const RUBRIC: &str = "It is a colour.";
@@ -27,41 +24,27 @@ const ANSWERS: [(&str, Option<u32>); 3] = [("blue", Some(9)), ("red", Some(2)), 
 /// RL steps.
 const STEPS: u64 = 3;
 
+/// What differs from other tests' runs.
 const CONFIG: &str = r#"
-name = "test"
-stages = ["sft", "rl", "eval"]
+include = "run.toml"
 
 [model.scratch]
 tokenizer = "TOKENIZER"
-hidden_size = 32
-intermediate_size = 64
-num_hidden_layers = 2
-num_attention_heads = 2
-num_key_value_heads = 1
-head_dim = 16
-max_position_embeddings = 512
 init_std = 0.06
-
-[prompt]
-style = "compact"
 
 [sft]
 tasks = { file = "TASKS" }
 max_steps = 100
 batch_size = 3
-micro_batch_tokens = 1024
 lr = 1e-2
-max_length = 512
+save_every = 0
 
 [rl]
 tasks = { file = "TASKS" }
 steps = 3
 batch_size = 6
 group_size = 4
-micro_batch_tokens = 1024
-max_prompt_tokens = 300
-filter = false
-save_every = 1
+kl_coef = 1e-3
 
 [rl.sampling]
 temperature = 0.4
@@ -69,14 +52,11 @@ max_new_tokens = 150
 
 [eval]
 tasks = { file = "TASKS" }
-samples = 1
 
 [eval.sampling]
 max_new_tokens = 150
 
 [reward]
-lambda_ans = 1.0
-lambda_ent = 0.0
 max_error_rate = 1.0
 
 [reward.judge]
@@ -85,7 +65,6 @@ max_attempts = 2
 max_new_tokens = 150
 
 [logging]
-rollouts_every = 1
 rollouts_per_step = 1000
 "#;
 
@@ -110,11 +89,12 @@ fn bench(domains: &[&str]) -> Bench {
         task.to_string() + "\n"
     };
     let tasks = domains.iter().flat_map(|domain| ANSWERS.map(|(answer, _)| task(domain, answer)));
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let file = bench.out("tasks.jsonl");
     fs::write(&file, tasks.collect::<String>()).unwrap();
     let tokenizer = tokenizer(&bench, "tokenizer", Some("<|im_start|>assistant\n"));
     let config = CONFIG.replace("TASKS", file.to_str().unwrap()).replace("TOKENIZER", tokenizer.to_str().unwrap());
+    bench.config = bench.out("judge.toml");
     fs::write(&bench.config, config).unwrap();
     bench
 }

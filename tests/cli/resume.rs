@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::skein;
-use super::train::{Bench, CONFIG, SCORED, weights};
+use super::train::{Bench, SCORED, weights};
 
 /// Updates of [`SCORED`]'s SFT stage, after which RL begins.
 const SFT_STEPS: u64 = 300;
@@ -116,13 +116,10 @@ fn kills_in_a_stage_that_learns_change_no_bit() {
     let sft = bench.out("sft");
     bench.train(&sft, &[&SCORED[..], &["--set", "stages=[\"sft\"]"]].concat());
     // The learned model as the start, so that every kill lands in RL.
-    let (head, rest) = CONFIG.split_once("[model.scratch]").unwrap();
-    let (_, tail) = rest.split_once("[prompt]").unwrap();
-    let model = format!("[model]\npath = {:?}\n\n", sft.join("latest"));
-    let config = bench.out("rl.toml");
-    fs::write(&config, [head, &model, "[prompt]", tail].concat()).unwrap();
+    let model = format!("model.path={}", sft.join("latest").display());
     let out = bench.out("verify");
-    let run = ["verify-resume", "--config", config.to_str().unwrap(), "--steps", "6", "--kills", "8"];
+    let config = bench.config.to_str().unwrap();
+    let run = ["verify-resume", "--config", config, "--steps", "6", "--kills", "8", "--set", &model];
     let settings = learning(&["stages=[\"rl\"]", "rl.eval_every=3", "checkpoint.keep_last=1"]);
     let settings = &settings[SCORED.len()..];
     let tasks = ["--set", "rl.sampling.max_new_tokens=80", "--set", SCORED[SCORED.len() - 1]];
@@ -190,6 +187,32 @@ fn tasks_that_teach_nothing_end_in_bounded_time() {
     let stop = [&more[..], &["--set", "rl.at_bound=\"stop\""]].concat();
     bench.refused(&stopped, &stop, 1, "0 of 2 groups have rewards that differ; 6 were dropped");
     assert!(skein(&["ckpt", "verify", stopped.to_str().unwrap()]).status.success());
+}
+
+#[test]
+fn length_makes_no_group_worth_training_on() {
+    // Wrong answers that end anywhere, under a penalty that is another for each length.
+    let bench = Bench::new();
+    let more = [
+        "--set",
+        "rl.group_size=4",
+        "--set",
+        "rl.overlong_buffer_tokens=12",
+        "--set",
+        "rl.sampling.stop_strings=[\"e\", \"a\", \"1\"]",
+        "--set",
+        "rl.max_rounds=2",
+    ];
+    let filtered = bench.out("filtered");
+    bench.train(&filtered, &[&more[..], &["--set", "rl.filter=true"]].concat());
+    for row in rl_rows(&filtered) {
+        let found = ["reward/mean", "rollout/groups_kept", "actor/skipped"].map(|name| number(&row, name));
+        assert_eq!(found, [0.0, 0.0, 1.0], "{row}");
+    }
+    // The same groups do differ once they are shaped.
+    let kept = bench.out("kept");
+    bench.train(&kept, &more);
+    assert!(rl_rows(&kept).iter().any(|row| number(row, "actor/grad_norm") > 0.0));
 }
 
 #[test]

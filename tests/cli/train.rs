@@ -1,6 +1,7 @@
 //! Runs of a very small model: what they leave behind, how they stop, how they go on.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::{assert_refused, skein};
 
 /// A run of a few updates takes seconds; past this something hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(super) const CONFIG: &str = r#"
+const CONFIG: &str = r#"
 name = "test"
 stages = ["sft", "rl", "eval"]
 
@@ -414,11 +415,26 @@ fn a_damaged_newest_checkpoint_is_passed_over() {
     let bench = Bench::new();
     let out = bench.out("run");
     bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3"]);
-    let newest = out.join("step_000006/model.safetensors");
+    let (newest, latest) = (out.join("step_000006/model.safetensors"), out.join("latest"));
     let bytes = fs::read(&newest).unwrap();
-    fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
-    bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"]);
-    assert_eq!(fs::read(&newest).unwrap(), bytes, "the run went on from step 4 to the same weights");
+    let written = |step: u64| fs::metadata(out.join(format!("step_{step:06}/MANIFEST.json"))).unwrap().ino();
+    let earlier = [2, 4].map(written);
+    type Damage<'a> = &'a dyn Fn();
+    let damages: [(&str, Damage); 3] = [
+        ("cut short", &|| fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap()),
+        ("gone, and its name with it", &|| {
+            fs::remove_dir_all(newest.parent().unwrap()).unwrap();
+            fs::remove_file(&latest).unwrap();
+        }),
+        ("gone, and its name not", &|| fs::remove_dir_all(newest.parent().unwrap()).unwrap()),
+    ];
+    for (what, damage) in damages {
+        damage();
+        bench.train(&out, &["--set", "stages=[\"sft\"]", "--set", "checkpoint.keep_last=3", "--resume", "auto"]);
+        assert_eq!(fs::read(&newest).unwrap(), bytes, "{what}: the run went on from step 4 to the same weights");
+        assert_eq!([2, 4].map(written), earlier, "{what}: the run began anew");
+        assert_eq!(fs::read_link(&latest).unwrap(), Path::new("step_000006"), "{what}");
+    }
 }
 
 #[test]
@@ -426,7 +442,7 @@ fn twenty_kills_at_random_instants_change_no_bit() {
     let bench = Bench::new();
     let config = bench.config.to_str().unwrap();
     let mut args = vec!["verify-resume", "--config", config, "--steps", "6", "--kills", "20"];
-    // Mini-batches, groups that wait for the next step, evaluations on the way, and the end of an epoch.
+    // Mini-batches, groups that wait for the next step, evaluations on the way, and ends of epochs.
     for set in [
         "rl.mini_batch_size=1",
         "rl.rollout_batch_size=3",
@@ -434,6 +450,7 @@ fn twenty_kills_at_random_instants_change_no_bit() {
         "rl.advantage=\"batch_std\"",
         "rl.level_weights={low=2.0}",
         "rl.tasks={procedural={num_tasks=5,min_steps=2,max_steps=2,seed=2,level=\"tiny\"}}",
+        "sft.tasks={procedural={num_tasks=9,min_steps=2,max_steps=2,seed=1,level=\"tiny\"}}",
     ] {
         args.extend(["--set", set]);
     }
@@ -453,6 +470,28 @@ fn the_best_checkpoint_is_kept_and_patience_ends_the_stage() {
     assert_eq!(fs::read_link(out.join("best")).unwrap(), Path::new("step_000006"));
     assert_eq!(fs::read_link(out.join("latest")).unwrap(), Path::new("step_000008"));
     assert!(out.join("best/model.safetensors").is_file(), "pruning passes over the best");
+    let state: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("best/trainer/state.json")).unwrap()).unwrap();
+    assert!(state["run"]["evaluated_at"].is_null(), "the checkpoint that SFT left was named, not written again");
+}
+
+#[test]
+fn the_same_weights_are_evaluated_once() {
+    let bench = Bench::new();
+    let out = bench.out("run");
+    let more = ["--set", "stages=[\"sft\",\"eval\",\"rl\",\"eval\"]", "--set", "rl.eval_every=2"];
+    bench.train(&out, &more);
+    let names = fs::read_dir(out.join("eval")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut evaluations: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
+    evaluations.sort();
+    assert_eq!(evaluations, ["01_step_000006.json", "02_step_000008.json", "02_step_000010.json"]);
+    let metrics = fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    let rows = metrics.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let steps: Vec<u64> =
+        rows.filter(|row| row.get("eval/score").is_some()).map(|row| row["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [6, 8, 10]);
+    let said = bench.said(&out, &[&more[..], &["--resume", "auto"]].concat());
+    assert!(said.contains("has finished, there is nothing to do"), "{said}");
 }
 
 #[test]
