@@ -10,11 +10,11 @@ use super::*;
 use crate::jobs::{StageEnd, rl, sft};
 
 /// A save of a test takes as many times as long as a step, and at least this.
-const SLOWNESS: u32 = 4;
+const SLOWNESS: u32 = 2;
 const SLOW: Duration = Duration::from_millis(300);
 
 /// One step of a very small model, at a rate that no step leaves unseen.
-const ONE_STEP: [&str; 10] = [
+const ONE_STEP: [&str; 11] = [
     "model.scratch.hidden_size=32",
     "model.scratch.num_hidden_layers=1",
     "sft.max_steps=1",
@@ -25,6 +25,7 @@ const ONE_STEP: [&str; 10] = [
     "rl.filter=false",
     "rl.lr=0.1",
     "rl.sampling.max_new_tokens=8",
+    "rollout.cache_tokens=4096",
 ];
 
 fn open(out: &Path, stage: &str) -> (Session, RunState) {
