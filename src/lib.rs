@@ -13,6 +13,7 @@ macro_rules! say {
     }};
 }
 
+mod allocator;
 pub mod checkpoint;
 pub mod cli;
 pub mod engine;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 4] = ["csrc/memory.cpp", "csrc/parallel.cpp", "csrc/record.cpp", "csrc/training.cpp"];
+const SOURCES: [&str; 3] = ["csrc/parallel.cpp", "csrc/record.cpp", "csrc/training.cpp"];
 
 fn main() {
     println!("cargo:rerun-if-changed=csrc");

@@ -86,7 +86,7 @@ pub struct Interrupted(pub std::path::PathBuf);
 /// shells where it was asked to stop (130) or nobody reads its results (141).
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    torch_ext_sys::keep_freed_memory();
+    crate::allocator::keep_freed_memory();
     log_to_stderr();
     std::panic::set_hook(Box::new(report_fault));
     // The hook has said what happened; what is left of the program can't be trusted with more than ending.

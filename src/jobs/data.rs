@@ -224,7 +224,7 @@ mod tests {
             let dir = Path::new("models").join(model);
             let (tokenizer, template) = (Tokenizer::load(&dir).unwrap(), ChatTemplate::load(&dir).unwrap());
             let source = TaskSource::Procedural(ProceduralTasks { num_tasks: 1, ..ProceduralTasks::default() });
-            let mut task = load_tasks(&source).unwrap().remove(0);
+            let mut task = TaskSet::load(&source).unwrap().tasks.remove(0);
             let cases = golden(model);
             assert_eq!(cases.len(), num_cases, "{model}");
             for (case, config, user) in cases {

@@ -3,11 +3,13 @@
 //! Writes a summary and every response under `eval/`; never touches the weights.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use skein_core::config::Config;
 use skein_core::eval::{EvalRecord, EvalSummary, IntervalMethod, summarize};
 use skein_core::task::CrossSkillTask;
 use skein_io::atomic::write_atomically;
@@ -16,6 +18,7 @@ use skein_io::jsonl::write_jsonl;
 use super::data::TaskSet;
 use super::progress::Progress;
 use super::rollout::{RolloutRequest, Rollouts, rollouts};
+use super::run_dir::RunDir;
 use super::session::Session;
 use super::state::{Learned, RunState, StageEnd};
 use crate::cli::UsageError;
@@ -27,6 +30,9 @@ const EVAL_DRAWS: u32 = u32::MAX;
 /// One arm's evaluation as it is written to `eval/`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
+    /// The `[eval]` section it was made with.
+    #[serde(default)]
+    pub settings: Value,
     /// Which weights: `base`, `SFT` or the run's name once RL has run.
     pub arm: String,
     /// Updates of the run before this evaluation.
@@ -73,9 +79,9 @@ pub fn run(session: &mut Session, state: &RunState) -> Result<StageEnd> {
 /// # Errors
 /// As [`run`].
 pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> {
-    if let Some(path) = session.run.evaluation_of(&session.config, state.step) {
+    if let Some((path, evaluation)) = made_already(&session.run, &session.config, state)? {
         tracing::info!("{} is there already", path.display());
-        return Ok(Some(read_evaluation(&path)?.summary.score.mean));
+        return Ok(Some(evaluation.summary.score.mean));
     }
     let config = session.config.eval.clone();
     let source = config.tasks.as_ref().expect("a config with an eval stage has eval tasks");
@@ -115,6 +121,31 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
     Ok(Some(evaluation.summary.score.mean))
 }
 
+/// Whether the weights at `state` have been evaluated as `config` asks.
+///
+/// # Errors
+/// When an evaluation cannot be read.
+pub(super) fn has_been_made(run: &RunDir, config: &Config, state: &RunState) -> Result<bool> {
+    Ok(made_already(run, config, state)?.is_some())
+}
+
+/// The evaluation of these weights by these settings, whichever stage made it.
+fn made_already(run: &RunDir, config: &Config, state: &RunState) -> Result<Option<(PathBuf, Evaluation)>> {
+    let settings = serde_json::to_value(&config.eval)?;
+    for stem in run.evaluation_stems(config, state.step) {
+        let path = stem.with_extension("json");
+        if !path.exists() {
+            continue;
+        }
+        let evaluation = read_evaluation(&path)?;
+        let counts = (evaluation.rl_updates, evaluation.rollouts, evaluation.arm.as_str());
+        if counts == (state.rl_updates, state.rollouts, arm(config, state)) && evaluation.settings == settings {
+            return Ok(Some((path, evaluation)));
+        }
+    }
+    Ok(None)
+}
+
 fn evaluate(
     session: &Session,
     state: &RunState,
@@ -135,7 +166,8 @@ fn evaluate(
     let summary = summarize(&records, IntervalMethod::Normal)
         .ok_or_else(|| UsageError("no response of the evaluation could be graded".into()))?;
     Ok(Evaluation {
-        arm: arm(session, state),
+        settings: serde_json::to_value(&session.config.eval)?,
+        arm: arm(&session.config, state).to_owned(),
         step: state.step,
         rl_updates: state.rl_updates,
         rollouts: state.rollouts,
@@ -152,11 +184,11 @@ fn evaluate(
     })
 }
 
-fn arm(session: &Session, state: &RunState) -> String {
+fn arm<'a>(config: &'a Config, state: &RunState) -> &'a str {
     match state.learned {
-        Learned::Nothing => "base".into(),
-        Learned::Sft => "SFT".into(),
-        Learned::Rl => session.config.name.clone(),
+        Learned::Nothing => "base",
+        Learned::Sft => "SFT",
+        Learned::Rl => &config.name,
     }
 }
 

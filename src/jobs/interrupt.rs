@@ -28,8 +28,8 @@ impl Interrupt {
         for signal in [SIGINT, SIGTERM] {
             // Order matters: the shutdown looks at the flag before this signal sets it.
             flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), stop.clone())
-                .context("installing the Ctrl-C handler")?;
-            flag::register(signal, stop.clone()).context("installing the Ctrl-C handler")?;
+                .and_then(|_| flag::register(signal, stop.clone()))
+                .context("installing the handler of Ctrl-C and SIGTERM")?;
         }
         if !is_ignored(SIGHUP) {
             flag::register(SIGHUP, stop.clone()).context("installing the handler of a closed terminal")?;

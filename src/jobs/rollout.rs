@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::checkpoint::{TokenIds, init_model};
     use crate::engine::EngineConfig;
-    use crate::jobs::data::load_tasks;
+    use crate::jobs::data::TaskSet;
 
     const SAMPLES: usize = 3;
 
@@ -254,7 +254,7 @@ mod tests {
         let config = EngineConfig { cache_tokens: 4096, max_sequences: 8, max_step_tokens: 256 };
         let mut engine = Engine::new(model.as_ref(), config).unwrap();
         let source = TaskSource::Procedural(ProceduralTasks { num_tasks: 6, ..ProceduralTasks::default() });
-        let tasks = load_tasks(&source).unwrap();
+        let tasks = TaskSet::load(&source).unwrap().tasks;
         let prompt_ids: Vec<Vec<u32>> = (0..tasks.len() as u32).map(|prompt| vec![end, 7 + prompt, end, 9]).collect();
         // Some responses end by an id, some are cut.
         let stop_token_ids = (0..tokenizer.vocab_size() as u32).filter(|id| id % 16 == 0).collect();

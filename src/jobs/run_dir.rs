@@ -15,6 +15,7 @@ use skein_core::config::{Config, Stage};
 use skein_core::excerpt::{MESSAGE_CHARS, excerpt};
 use skein_io::atomic::write_atomically;
 
+use super::eval::has_been_made;
 use super::state::RunState;
 use crate::cli::UsageError;
 
@@ -144,17 +145,20 @@ impl RunDir {
         self.root.join(format!("eval/{stage:02}_step_{step:06}"))
     }
 
-    /// The evaluation of the weights after `step`, whichever stage of `config` made it.
-    pub fn evaluation_of(&self, config: &Config, step: u64) -> Option<PathBuf> {
-        let mut paths = (0..config.stages.len()).map(|stage| self.evaluation_stem(stage, step).with_extension("json"));
-        paths.find(|path| path.exists())
+    /// Where the evaluations after `step` go, by each stage of `config`, without their extension.
+    pub fn evaluation_stems(&self, config: &Config, step: u64) -> impl Iterator<Item = PathBuf> {
+        (0..config.stages.len()).map(move |stage| self.evaluation_stem(stage, step))
     }
 
     /// Whether nothing is left to do for a run of `config` that stands at `state`: no training, and its weights are
     /// evaluated.
-    pub fn is_finished(&self, config: &Config, state: &RunState) -> bool {
+    ///
+    /// # Errors
+    /// When an evaluation cannot be read.
+    pub fn is_finished(&self, config: &Config, state: &RunState) -> Result<bool> {
         let mut left = config.stages.iter().skip(state.stage);
-        left.all(|stage| *stage == Stage::Eval && self.evaluation_of(config, state.step).is_some())
+        Ok(left.all(|stage| *stage == Stage::Eval)
+            && (state.stage >= config.stages.len() || has_been_made(self, config, state)?))
     }
 
     fn write_environment(&self, seed: u64) -> Result<()> {
@@ -214,7 +218,7 @@ fn is_hardly_begun(root: &Path) -> Result<bool> {
 /// A run's own config that is not what the run wrote.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{file} is damaged: {problem}. Put it back, or write it again from what the run was started with: skein config show \
+    "{file} is damaged, or another version's: {problem}. Put it back, or write it again from what the run was started with: skein config show \
      CONFIG --set … > {file}",
     file = .path.display()
 )]
@@ -322,7 +326,10 @@ mod tests {
         ] {
             fs::write(&path, damaged).unwrap();
             let error = RunDir::check(folder.path(), now, &Resume::Auto).unwrap_err().to_string();
-            assert!(error.contains("config.toml is damaged: ") && error.contains(expected), "{error}");
+            assert!(
+                error.contains("config.toml is damaged, or another version's: ") && error.contains(expected),
+                "{error}"
+            );
         }
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("step_000001", folder.path().join("latest")).unwrap();

@@ -114,7 +114,7 @@ impl Session {
         let saved_step = resumed.as_ref().filter(|_| *resume == Resume::Auto).map(|loaded| loaded.step);
         let (state, moments) =
             resumed.map_or_else(|| Ok(Default::default()), |loaded| SavedState::take_up(&config, loaded))?;
-        if run.is_finished(&config, &state) {
+        if run.is_finished(&config, &state)? {
             let steps = config.rl.steps;
             let longer = match state.rl_asked {
                 0 => String::new(),
@@ -328,7 +328,11 @@ impl Session {
 
     /// Waits for the checkpoint that is being written, if there is one.
     fn finish_save(&self) -> Result<()> {
-        self.saving.borrow_mut().finish()?;
+        let saved = self.saving.borrow_mut().finish();
+        if saved.is_err() {
+            self.saved_step.set(None);
+        }
+        saved?;
         Ok(())
     }
 
@@ -356,7 +360,7 @@ impl Session {
         Ok(self.checkpoints.name(state.step, BEST)?)
     }
 
-    /// Whether the weights as they stand are in a checkpoint. Its state may lack their evaluation: that is in a file of its
+    /// Whether the weights as they stand are in the last checkpoint that was written. Its state may lack their evaluation: that is in a file of its
     /// own, where a resumed run reads it.
     fn has_saved(&self, state: &RunState) -> bool {
         self.saved_step.get() == Some(state.step)

@@ -27,7 +27,8 @@ pub struct Run {
     pub own: Range<usize>,
 }
 
-/// One layer's attention over groups of runs; every prefix lies within its group, and groups share no token.
+/// One layer's attention over groups of runs. The runs' own tokens are all there are, in order; a prefix lies within its
+/// group, before the run.
 #[derive(Debug, Clone, Copy)]
 pub struct PackedAttention<'a> {
     /// The runs, by group.
@@ -73,7 +74,7 @@ impl PackedAttention<'_> {
     /// Writes every run's attention to `out` (`[N, H E]`) and the logarithms of the sums of weights to `log_sums` (`[N, H]`).
     ///
     /// # Panics
-    /// When shapes disagree or a run names a token that is not there.
+    /// When shapes disagree or the runs are not those of the tokens.
     pub fn forward(&self, out: &mut [f32], log_sums: &mut [f32]) {
         self.check(out.len(), log_sums.len());
         let (out, log_sums) = (Shared(out.as_mut_ptr()), Shared(log_sums.as_mut_ptr()));
@@ -127,8 +128,20 @@ impl PackedAttention<'_> {
         assert!(self.k.width == kv_width && self.v.width == kv_width, "keys or values of another width");
         assert!(self.k.len == tokens && self.v.len == tokens && self.k_transposed.len() == tokens * kv_width);
         assert!(log_sums == tokens * heads.num_heads, "one sum for each query and head");
-        let mut runs = self.groups.iter().flatten();
-        assert!(runs.all(|run| run.prefix.end.max(run.own.end) <= tokens), "a run ends behind the last token");
+        assert!(heads.num_heads.is_multiple_of(heads.num_kv_heads), "a kv head serves whole query heads");
+        let mut next = 0;
+        for group in self.groups {
+            let start = next;
+            for Run { prefix, own } in group {
+                assert!(own.start == next && own.end >= next, "runs follow each other without a gap");
+                assert!(
+                    prefix.is_empty() || (start <= prefix.start && prefix.end <= own.start),
+                    "a prefix of another group"
+                );
+                next = own.end;
+            }
+        }
+        assert_eq!(next, tokens, "every token belongs to a run");
     }
 
     fn blocks<'r>(&self, run: &'r Run) -> Vec<Block<'r>> {
@@ -401,6 +414,33 @@ impl Kernel for ScoreGradients<'_> {
                 let weight = S::load_partial(scores.as_ptr().add(start), count, 0.0);
                 S::store_partial(at, count, S::mul(weight, S::sub(S::load_partial(at, count, 0.0), mean)));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_same_bits_at_every_level() {
+        let row: Vec<f32> = (0..75).map(|i| (i * 31 % 19) as f32 / 3.0 - 2.0).collect();
+        let run = |level| {
+            let (mut weights, mut scores, mut d_scores) = (row.clone(), row.clone(), row.clone());
+            d_scores.reverse();
+            let seen = 3..70;
+            // SAFETY: only levels that this machine has are asked for.
+            unsafe {
+                let (max, sum) = run_at(level, Exponentials { scores: &mut weights, seen: seen.clone() });
+                let log_sum = max + sum.ln();
+                run_at(level, ScoreGradients { scores: &mut scores, d_scores: &mut d_scores, seen, log_sum });
+                let total: f32 = scores.iter().sum();
+                assert!((total - 1.0).abs() < 1e-6 && scores[2] == 0.0 && scores[70] == 0.0, "{level:?}: {total}");
+                [vec![max, sum], weights, scores, d_scores].concat()
+            }
+        };
+        for level in Level::available() {
+            assert_eq!(run(level), run(Level::Portable), "{level:?}");
         }
     }
 }

@@ -21,7 +21,8 @@ impl Linear {
         x.linear(&self.weight, None::<Tensor>)
     }
 
-    /// [`Linear::forward`] of a value that the backward pass computes again instead of keeping it until then.
+    /// [`Linear::forward`] of a value that the backward pass computes again instead of keeping it until then. No weight may
+    /// change between the two.
     pub fn forward_of(&self, x: Recomputed) -> Tensor {
         let Recomputed { value, again } = x;
         let y = tch::no_grad(|| self.forward(&value));
@@ -42,6 +43,11 @@ impl Linear {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tch::{Device, Kind};
+
     use super::super::recorded::tests::compare;
     use super::super::{RmsNorm, silu_and_mul};
     use super::*;
@@ -63,5 +69,28 @@ mod tests {
             linear(&inputs[2]).forward_of(Recomputed::normed(&norm, &x))
         };
         compare(&[gate_up, norm, weight], &kept, &again);
+        let kept = |inputs: &[Tensor]| linear(&inputs[1]).forward(&inputs[0]);
+        let again = |inputs: &[Tensor]| linear(&inputs[1]).forward_of(Recomputed::kept(&inputs[0]));
+        compare(&[&[20, 7], weight], &kept, &again);
+    }
+
+    #[test]
+    fn a_value_is_computed_again_in_the_backward_pass_alone() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let weight = Tensor::ones([2, 3], (Kind::Float, Device::Cpu)).set_requires_grad(true);
+        let map = || {
+            let calls = calls.clone();
+            let value = || Tensor::ones([1, 3], (Kind::Float, Device::Cpu));
+            let again = move || {
+                calls.fetch_add(1, Ordering::Relaxed);
+                value()
+            };
+            Linear::new(weight.shallow_clone()).forward_of(Recomputed { value: value(), again: Box::new(again) })
+        };
+        drop(tch::no_grad(map));
+        let y = map();
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+        y.sum(Kind::Float).backward();
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
     }
 }

@@ -1,4 +1,5 @@
-//! Causal attention over packed runs of tokens, known to autograd.
+//! Causal attention over packed runs of tokens, known to autograd: what training on CPU in f32 uses in place of libtorch's,
+//! which copies and pads. It takes no other type or device; its test, against libtorch, is in [`crate::trainer`].
 
 use tch::Tensor;
 

@@ -209,7 +209,7 @@ mod tests {
         };
         let layouts = [
             vec![group(1, &[1])],
-            vec![group(5, &[3, 0, 9]), group(40, &[64, 1, 33]), group(7, &[])],
+            vec![group(5, &[3, 0, 9]), group(40, &[64, 1, 33]), group(7, &[]), group(90, &[70, 120])],
             vec![group(300, &[17]), group(2, &[130, 5])],
         ];
         for groups in layouts {

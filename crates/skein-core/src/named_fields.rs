@@ -75,7 +75,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for NamedFields<D> {
     }
 }
 
-/// The visitor of a struct: of what it is not shown, a table, serde's own refusal tells.
+/// The visitor of a struct: takes a table, and leaves anything else to serde's refusal.
 struct Fields<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for Fields<V> {

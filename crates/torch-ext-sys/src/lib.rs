@@ -43,7 +43,6 @@ unsafe extern "C" {
     ) -> *mut c_char;
     fn torch_ext_free(message: *mut c_char);
     fn torch_ext_grad_enabled() -> bool;
-    fn torch_ext_keep_freed_memory();
 }
 
 fn pointers<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Vec<*mut C_tensor> {
@@ -104,16 +103,6 @@ pub fn parallel_for<F: Fn(Range<usize>) + Sync>(len: usize, grain: usize, body: 
 pub fn grad_enabled() -> bool {
     // SAFETY: reads a thread-local flag.
     unsafe { torch_ext_grad_enabled() }
-}
-
-/// From now on the C library keeps freed memory for the next tensor instead of returning it to the system.
-///
-/// Call it once at the start of a process that computes: a fresh mapping for every large tensor costs a twentieth of an
-/// update's time in page faults. The process then holds its peak memory until it ends. Does nothing where the C library
-/// is not glibc.
-pub fn keep_freed_memory() {
-    // SAFETY: only sets the allocator's parameters.
-    unsafe { torch_ext_keep_freed_memory() }
 }
 
 #[cfg(test)]

@@ -102,9 +102,9 @@ impl MetricsWriter {
         rows.retain(|row| row.step <= step);
         // A kill tears the record of a step that no checkpoint has seen yet.
         let last = rows.last().map_or(0, |row| row.step);
-        if last < step && (is_torn || rows.is_empty()) {
-            let path = jsonl_path(directory);
-            tracing::warn!("{}: the records after step {last} up to step {step} are lost", path.display());
+        let path = jsonl_path(directory);
+        if last < step && (is_torn || rows.is_empty()) && path.exists() {
+            tracing::warn!("{}: if steps {} to {step} had records, they are lost", path.display(), last + 1);
         }
         for entry in fs::read_dir(directory).map_err(MetricsError::io(directory))? {
             let path = entry.map_err(MetricsError::io(directory))?.path();
