@@ -1,8 +1,9 @@
-//! The hot loops on CPU in f32: attention over the cache and over packed groups, the sampler, the loss at the head, fused elementwise steps.
+//! The hot loops on CPU in f32: attention over the cache and over packed groups, the sampler, the loss at the head, fused
+//! elementwise steps.
 //!
-//! Each works on slices and is tested against a plain reference, beside it or where `nn` records it; each row is computed by the same
-//! arithmetic whatever rows surround it, so a sequence's numbers do not depend on its batch. Nothing here records
-//! gradients, owns memory across calls or starts threads: work runs on libtorch's own pool.
+//! Each works on slices and is tested against a plain reference, beside it or where autograd learns of it; each row is
+//! computed by the same arithmetic whatever rows surround it, so a sequence's numbers do not depend on its batch. Nothing
+//! here records gradients, owns memory across calls or starts threads: work runs on libtorch's own pool.
 #![expect(unsafe_code, reason = "vector instructions and disjoint writes from several threads")]
 
 use std::ops::Range;
