@@ -51,7 +51,9 @@ impl Default for EngineConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The cache is larger than what can be had.
-    #[error("`cache_tokens` is {cache_tokens}: there is not that much memory for keys and values")]
+    #[error(
+        "a cache of {cache_tokens} tokens: there is not that much memory for keys and values; set rollout.cache_tokens lower"
+    )]
     CacheMemory {
         /// Tokens asked for.
         cache_tokens: usize,

@@ -124,7 +124,7 @@ pub fn held_out(session: &mut Session, state: &RunState) -> Result<Option<f64>> 
 /// Whether the weights at `state` have been evaluated as `config` asks.
 ///
 /// # Errors
-/// When an evaluation cannot be read.
+/// When the settings cannot be compared.
 pub(super) fn has_been_made(run: &RunDir, config: &Config, state: &RunState) -> Result<bool> {
     Ok(made_already(run, config, state)?.is_some())
 }
@@ -137,7 +137,13 @@ fn made_already(run: &RunDir, config: &Config, state: &RunState) -> Result<Optio
         if !path.exists() {
             continue;
         }
-        let evaluation = read_evaluation(&path)?;
+        let evaluation = match read_evaluation(&path) {
+            Ok(evaluation) => evaluation,
+            Err(error) => {
+                tracing::warn!("{error:#}: it is made again");
+                continue;
+            }
+        };
         let counts = (evaluation.rl_updates, evaluation.rollouts, evaluation.arm.as_str());
         if counts == (state.rl_updates, state.rollouts, arm(config, state)) && evaluation.settings == settings {
             return Ok(Some((path, evaluation)));

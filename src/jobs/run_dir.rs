@@ -154,7 +154,7 @@ impl RunDir {
     /// evaluated.
     ///
     /// # Errors
-    /// When an evaluation cannot be read.
+    /// When the settings of an evaluation cannot be compared.
     pub fn is_finished(&self, config: &Config, state: &RunState) -> Result<bool> {
         let mut left = config.stages.iter().skip(state.stage);
         Ok(left.all(|stage| *stage == Stage::Eval)

@@ -89,7 +89,7 @@ impl Session {
     ///
     /// # Errors
     /// When the directory belongs to another run, or the model, tokenizer, table or bank cannot be loaded.
-    pub fn open(config: Config, out: &Path, resume: &Resume) -> Result<Option<(Self, RunState)>> {
+    pub fn open(mut config: Config, out: &Path, resume: &Resume) -> Result<Option<(Self, RunState)>> {
         let tasks = stage_tasks(&config)?;
         let judged = tasks.iter().filter(|(stage, _)| *stage != Stage::Sft).flat_map(|(_, set)| &set.tasks);
         let needs = GraderNeeds::of(&config.reward, judged.flat_map(|task| &task.steps));
@@ -114,14 +114,17 @@ impl Session {
         let saved_step = resumed.as_ref().filter(|_| *resume == Resume::Auto).map(|loaded| loaded.step);
         let (state, moments) =
             resumed.map_or_else(|| Ok(Default::default()), |loaded| SavedState::take_up(&config, loaded))?;
+        if state.rl_asked > config.rl.steps as u64 {
+            let (made, asked) = (state.rl_asked, config.rl.steps);
+            tracing::info!(
+                "the rl stage was made with rl.steps = {made} and is now asked for {asked}: it stays as it is"
+            );
+            config.rl.steps = made as usize;
+        }
         if run.is_finished(&config, &state)? {
-            let steps = config.rl.steps;
             let longer = match state.rl_asked {
                 0 => String::new(),
-                asked => format!(
-                    "; its rl stage was made with rl.steps = {asked} and is now asked for {steps}: a larger rl.steps than \
-                     {asked} would make it longer"
-                ),
+                asked => format!("; a larger rl.steps than {asked} would make its rl stage longer"),
             };
             tracing::info!("{} has finished, there is nothing to do{longer}", out.display());
             return Ok(None);
@@ -137,6 +140,14 @@ impl Session {
         if let Some((_, set)) = tasks.iter().find(|(stage, _)| *stage == Stage::Rl) {
             let encoder = PromptEncoder::new(&tokenizer, template.as_ref(), &config.prompt, domains_of(&set.tasks))?;
             encoder.prompts(set, config.rl.max_prompt_tokens, MAX_PROMPT)?;
+            let context = start.pretrained.model.config().max_position_embeddings;
+            let (prompt, response) = (config.rl.max_prompt_tokens, config.rl.sampling.max_new_tokens);
+            if prompt + response > context {
+                tracing::warn!(
+                    "the model's context is {context} tokens: after a prompt of rl.max_prompt_tokens = {prompt} a response ends \
+                     there, before rl.sampling.max_new_tokens = {response}"
+                );
+            }
         }
         run.create(&config.to_toml(), config.seed)?;
         let checkpoints = CheckpointManager::new(run.root(), keep_last)?;

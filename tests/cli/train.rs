@@ -248,14 +248,10 @@ fn a_finished_run_goes_on_for_more_rl_steps_and_for_nothing_else() {
     bench.train(&straight, &["--set", "rl.steps=6"]);
     bench.train(&out, &[]);
     let config = fs::read_to_string(out.join("config.toml")).unwrap();
-    for steps in ["rl.steps=4", "rl.steps=2"] {
-        let said = bench.said(&out, &["--resume", "auto", "--set", steps]);
-        assert!(
-            said.contains(
-                "has finished, there is nothing to do; its rl stage was made with rl.steps = 4 and is now asked for"
-            ),
-            "{said}"
-        );
+    for steps in [4, 2] {
+        let said = bench.said(&out, &["--resume", "auto", "--set", &format!("rl.steps={steps}")]);
+        assert!(said.contains("has finished, there is nothing to do; a larger rl.steps than 4"), "{said}");
+        assert_eq!(said.contains("rl.steps = 4 and is now asked for 2: it stays as it is"), steps == 2, "{said}");
         assert_eq!(fs::read_to_string(out.join("config.toml")).unwrap(), config, "the run is as it was");
     }
     bench.refused(&out, &["--resume", "auto", "--set", "sft.max_steps=9"], 2, "SFT can't be made longer");
@@ -269,6 +265,22 @@ fn a_finished_run_goes_on_for_more_rl_steps_and_for_nothing_else() {
     }
     let rows = |run: &Path| fs::read_to_string(run.join("metrics.jsonl")).unwrap().lines().count();
     assert_eq!(rows(&out), rows(&straight) + 1, "each update once, and the evaluation after step 4");
+
+    // Only its evaluation is made again, and its config goes on telling how it was trained.
+    let evaluation = out.join("eval/02_step_000012.json");
+    let samples = |path: &Path| {
+        serde_json::from_str::<serde_json::Value>(&fs::read_to_string(path).unwrap()).unwrap()["samples"].clone()
+    };
+    let before = samples(&evaluation).as_u64().unwrap();
+    let more = format!("eval.samples={}", before + 1);
+    bench.train(&out, &["--resume", "auto", "--set", "rl.steps=2", "--set", &more]);
+    assert_eq!(samples(&evaluation), before + 1);
+    let config: toml::Table = fs::read_to_string(out.join("config.toml")).unwrap().parse().unwrap();
+    assert_eq!(config["rl"]["steps"].as_integer(), Some(6));
+    fs::write(&evaluation, "").unwrap();
+    let said = bench.said(&out, &["--resume", "auto", "--set", "rl.steps=6", "--set", &more]);
+    assert!(said.contains("02_step_000012.json is not an evaluation") && said.contains("it is made again"), "{said}");
+    assert_eq!(samples(&evaluation), before + 1);
 }
 
 #[test]
