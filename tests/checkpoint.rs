@@ -335,6 +335,10 @@ fn without_its_link_the_newest_whole_checkpoint_is_the_latest() {
         assert_eq!(found(), 10, "latest -> {nowhere}");
         fs::remove_file(&latest).unwrap();
     }
+    fs::create_dir(&latest).unwrap();
+    let error = CheckpointManager::new(run.path(), 0).unwrap_err().to_string();
+    assert!(error.contains("latest: a directory stands where the link"), "{error}");
+    fs::remove_dir(&latest).unwrap();
     fs::remove_file(run.path().join("step_000010/MANIFEST.json")).unwrap();
     assert_eq!(found(), 9);
     // What a link names and is gone was as far as the run had come: what lies after it was given up.

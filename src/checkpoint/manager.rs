@@ -77,9 +77,14 @@ impl CheckpointManager {
     /// `keep_last` checkpoints are kept, 0 keeps all.
     ///
     /// # Errors
-    /// When the directory cannot be made, read or cleaned.
+    /// When the directory cannot be made, read or cleaned, or another stands in the way.
     pub fn new(run_dir: &Path, keep_last: usize) -> Result<Self, CheckpointError> {
         fs::create_dir_all(run_dir).map_err(CheckpointError::io("create", run_dir))?;
+        let latest = run_dir.join(LATEST);
+        if fs::symlink_metadata(&latest).is_ok_and(|found| found.is_dir()) {
+            let problem = "a directory stands where the link to the newest checkpoint goes; remove it".into();
+            return Err(CheckpointError::Damaged { path: latest, problem });
+        }
         for path in entries(run_dir)? {
             let name = file_name(&path);
             if let Some(finished) = name.strip_prefix(REPLACED_PREFIX).map(|name| run_dir.join(name))

@@ -382,6 +382,11 @@ fn what_is_damaged_in_a_runs_directory_is_named() {
     report(1, expected);
     fs::remove_dir_all(out.join("eval")).unwrap();
     bench.refused(&out, &resume, 1, expected);
+
+    // A pipe that nobody writes must not be waited for.
+    fs::remove_file(&metrics).unwrap();
+    assert!(Command::new("mkfifo").arg(&metrics).status().unwrap().success());
+    bench.refused(&out, &resume, 1, "metrics.jsonl: this is not a file; remove it");
 }
 
 #[test]

@@ -167,6 +167,10 @@ pub fn read_metrics(directory: &Path) -> Result<Vec<Row>, MetricsError> {
 
 /// The rows of a metrics.jsonl, and whether its last line was not whole and is left out; none when there is no file.
 fn read_rows(path: &Path) -> Result<(Vec<Row>, bool), MetricsError> {
+    // Reading a pipe would wait for whoever writes it.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(MetricsError::io(path)(io::Error::other("this is not a file; remove it")));
+    }
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), false)),
