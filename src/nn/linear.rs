@@ -2,7 +2,8 @@
 
 use tch::Tensor;
 
-use super::recorded::{Recomputed, record};
+use super::recomputed::Recomputed;
+use super::recorded::record;
 
 /// `y = x Wᵀ`.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod gate;
 pub mod linear;
 pub mod norm;
 mod packed_attention;
+mod recomputed;
 mod recorded;
 pub mod rope;
 
@@ -16,5 +17,5 @@ pub use gate::silu_and_mul;
 pub use linear::Linear;
 pub use norm::RmsNorm;
 pub use packed_attention::{Run, packed_attention};
-pub use recorded::Recomputed;
+pub use recomputed::Recomputed;
 pub use rope::{Rope, RopeConfig, RopeScaling, Rotary};

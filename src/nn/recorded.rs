@@ -2,8 +2,6 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::{RmsNorm, silu_and_mul};
-
 /// What a kernel writes to: f32 on CPU, `shape`, not yet filled, unknown to autograd.
 pub(super) fn empty(shape: &[i64]) -> Tensor {
     Tensor::empty(shape, (Kind::Float, Device::Cpu))
@@ -21,32 +19,6 @@ pub(super) fn record<const OUTPUTS: usize, const INPUTS: usize, F>(
     if torch_ext_sys::needs_record(&inputs) {
         let backward = backward(inputs.map(Tensor::detach));
         torch_ext_sys::record(&outputs, inputs, backward).expect("a new tensor takes a history");
-    }
-}
-
-/// A value, and how to get it once more when autograd goes back through what was made of it.
-pub struct Recomputed {
-    pub(super) value: Tensor,
-    pub(super) again: Box<dyn FnOnce() -> Tensor + Send>,
-}
-
-impl Recomputed {
-    /// `x` itself, kept.
-    pub fn kept(x: &Tensor) -> Self {
-        let kept = x.detach();
-        Self { value: x.shallow_clone(), again: Box::new(move || kept) }
-    }
-
-    /// `norm` of `x`, which is kept.
-    pub fn normed(norm: &RmsNorm, x: &Tensor) -> Self {
-        let (value, norm, kept) = (norm.forward(x), norm.shallow_clone(), x.detach());
-        Self { value, again: Box::new(move || norm.forward(&kept)) }
-    }
-
-    /// [`silu_and_mul`] of `gate_up`, which is kept.
-    pub fn gated(gate_up: &Tensor) -> Self {
-        let kept = gate_up.detach();
-        Self { value: silu_and_mul(gate_up), again: Box::new(move || silu_and_mul(&kept)) }
     }
 }
 
